@@ -1,0 +1,164 @@
+"""Every error a person can meet: one tree, each with a code, a retry policy and a hint.
+
+The message says what happened and to which video; the hint says what to do next.
+Codes are stable: they are stored, filtered on and documented.
+"""
+
+from __future__ import annotations
+
+import errno
+from enum import Enum
+from pathlib import Path
+from typing import ClassVar
+
+
+class RetryPolicy(Enum):
+    """What a later attempt could change."""
+
+    PERMANENT = "permanent"  # nothing, until a person or the input changes
+    TRANSIENT = "transient"  # perhaps everything: try again after a back-off
+    ENVIRONMENTAL = "environmental"  # nothing for this video alone: pause until the machine is well
+
+
+class PipelineError(Exception):
+    """Something this project names; everything else is a bug and reported as `internal_error`."""
+
+    code: ClassVar[str] = "internal_error"
+    policy: ClassVar[RetryPolicy] = RetryPolicy.TRANSIENT
+    hint: ClassVar[str] = "Run again with CONTENT_AI_DEBUG=1 to see the traceback, and report it."
+
+
+class PermanentError(PipelineError):
+    policy = RetryPolicy.PERMANENT
+
+
+class TransientError(PipelineError):
+    policy = RetryPolicy.TRANSIENT
+
+
+class EnvironmentalError(PipelineError):
+    policy = RetryPolicy.ENVIRONMENTAL
+
+
+class MissingFile(PermanentError):
+    code = "missing_file"
+    hint = "Put the file back, or remove the video from the library."
+
+
+class NoPermission(PermanentError):
+    code = "no_permission"
+    hint = "Give the user who runs the pipeline the right to read the file."
+
+
+class UnsafePath(PermanentError):
+    code = "unsafe_path"
+    hint = "Only regular files inside the library are read: move the file into the library."
+
+
+class NotAVideo(PermanentError):
+    code = "not_a_video"
+    hint = "The file holds no recording this project can read; remove it or convert it."
+
+
+class HostileContainer(PermanentError):
+    code = "hostile_container"
+    hint = "Playlists that point at other files or hosts are never followed; use the recording itself."
+
+
+class CorruptMedia(PermanentError):
+    code = "corrupt_media"
+    hint = "Copy the recording again from its source, or repair it."
+
+
+class NoAudio(PermanentError):
+    code = "no_audio"
+    hint = "Highlights are found by sound; record with a game or microphone track."
+
+
+class NoPicture(PermanentError):
+    code = "no_picture"
+    hint = "The file holds sound only; a montage needs a video track."
+
+
+class LimitExceeded(PermanentError):
+    code = "limit_exceeded"
+    hint = "The file asks for more than the limits in settings allow."
+
+
+class BadSettings(PermanentError):
+    code = "bad_settings"
+    hint = "See `content-ai config show` for every key, its value and where it came from."
+
+
+class FfmpegFailed(TransientError):
+    code = "ffmpeg_failed"
+    hint = "The last lines of ffmpeg are in the message; it is tried again."
+
+
+class FfmpegTimedOut(TransientError):
+    code = "ffmpeg_timed_out"
+    hint = "Raise render.time_limit_s, or look for a machine that is too busy."
+
+
+class FfmpegStalled(TransientError):
+    code = "ffmpeg_stalled"
+    hint = "Raise render.stall_limit_s, or look at the disk it reads from."
+
+
+class FileInUse(TransientError):
+    code = "file_in_use"
+    hint = "The file changed while it was read; it is tried again once it has settled."
+
+
+class ReadFailed(TransientError):
+    code = "read_failed"
+    hint = "The disk or network share failed to deliver; it is tried again."
+
+
+class OutOfMemory(TransientError):
+    code = "out_of_memory"
+    hint = "Use fewer workers, or give the machine more memory."
+
+
+class WorkerCrashed(TransientError):
+    code = "crashed"
+    hint = "The worker process died; process this file alone to see whether it is the cause."
+
+
+class DiskFull(EnvironmentalError):
+    code = "disk_full"
+    hint = "Free some space; the work goes on where it stopped."
+
+
+class LibraryOffline(EnvironmentalError):
+    code = "library_offline"
+    hint = "Mount the folder again; the work goes on where it stopped."
+
+
+def from_os_error(error: OSError, path: Path) -> PipelineError:
+    """Name an operating-system error met while reading or writing `path`."""
+    by_errno: dict[int, type[PipelineError]] = {
+        errno.ENOENT: MissingFile,
+        errno.ENOTDIR: MissingFile,
+        errno.EACCES: NoPermission,
+        errno.EPERM: NoPermission,
+        errno.ELOOP: UnsafePath,
+        errno.ENAMETOOLONG: UnsafePath,
+        errno.ENOSPC: DiskFull,
+        errno.EDQUOT: DiskFull,
+        errno.ENOMEM: OutOfMemory,
+        errno.EBUSY: FileInUse,
+        errno.ETXTBSY: FileInUse,
+    }
+    kind = by_errno.get(error.errno if error.errno is not None else -1, ReadFailed)
+    return kind(f"{printable(path)}: {error.strerror or error}")
+
+
+def printable(path: Path | str) -> str:
+    """A path as one line of valid text, whatever bytes its name holds."""
+    text = str(path).encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def code_of(error: BaseException) -> str:
+    return error.code if isinstance(error, PipelineError) else PipelineError.code

@@ -1,0 +1,1 @@
+"""Reading, understanding and cutting recordings. Knows files and sound; knows no Dagster and no manifest."""

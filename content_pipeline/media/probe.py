@@ -1,0 +1,137 @@
+"""What a recording says of itself: streams, rates, rotation, duration. Reads headers and one frame."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from content_pipeline.errors import LimitExceeded, NoPicture, NotAVideo, printable
+from content_pipeline.media.source import Source
+from content_pipeline.settings import LimitSettings
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.stream import Stream
+    from av.video.stream import VideoStream
+
+MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True)
+class VideoTrack:
+    index: int
+    codec: str
+    width: int
+    height: int
+    pixel_format: str
+    frame_rate: float
+    rotation_degrees: int
+
+
+@dataclass(frozen=True)
+class AudioTrack:
+    index: int
+    codec: str
+    rate_hz: int
+    channels: int
+    declared_duration_s: float | None
+
+
+@dataclass(frozen=True)
+class MediaInfo:
+    """`origin_s` is the stamp that a player shows as 0:00; every time elsewhere counts from it."""
+
+    container: str
+    duration_s: float
+    origin_s: float
+    video: VideoTrack | None
+    audio: tuple[AudioTrack, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> MediaInfo:
+        video = VideoTrack(**value["video"]) if value["video"] is not None else None
+        return cls(**{**value, "video": video, "audio": tuple(AudioTrack(**track) for track in value["audio"])})
+
+
+def probe(source: Source, limits: LimitSettings) -> MediaInfo:
+    with source.container(max_streams=str(limits.max_streams)) as container:
+        info = describe(container)
+    _check(info, source, limits)
+    return info
+
+
+def describe(container: InputContainer) -> MediaInfo:
+    video = next((stream for stream in container.streams.video if not _is_cover(stream)), None)
+    return MediaInfo(
+        container=container.format.name,
+        duration_s=_duration_s(container),
+        origin_s=(container.start_time or 0) / MICROSECONDS,
+        video=None if video is None else _video_track(video),
+        audio=tuple(
+            AudioTrack(index, stream.codec_context.name, stream.rate, stream.channels, _declared_s(stream))
+            for index, stream in enumerate(container.streams.audio)
+        ),
+    )
+
+
+def _video_track(stream: VideoStream) -> VideoTrack:
+    return VideoTrack(
+        index=stream.index,
+        codec=stream.codec_context.name,
+        width=stream.codec_context.width,
+        height=stream.codec_context.height,
+        pixel_format=stream.codec_context.pix_fmt or "unknown",
+        frame_rate=float(stream.average_rate or stream.base_rate or Fraction(0)),
+        rotation_degrees=_rotation_degrees(stream),
+    )
+
+
+def _rotation_degrees(stream: VideoStream) -> int:
+    """Clockwise turn a player applies. The flag comes with the first frame, so one frame is decoded."""
+    import av
+
+    try:
+        for packet in stream.container.demux(stream):
+            for frame in packet.decode():
+                return -round(frame.rotation) % 360
+    except av.error.FFmpegError:
+        return 0  # damage is judged where the pictures are needed, not here
+    return 0
+
+
+def _is_cover(stream: VideoStream) -> bool:
+    from av.stream import Disposition
+
+    return bool(stream.disposition & Disposition.attached_pic)
+
+
+def _declared_s(stream: Stream) -> float | None:
+    if stream.duration is None or stream.time_base is None:
+        return None
+    return float(stream.duration * stream.time_base)
+
+
+def _duration_s(container: InputContainer) -> float:
+    if container.duration is None:
+        return 0.0
+    duration_s = container.duration / MICROSECONDS
+    # Matroska declares the last time stamp, not a length: what starts at one hour lasts an hour less.
+    if "matroska" in container.format.name:
+        duration_s -= (container.start_time or 0) / MICROSECONDS
+    return max(0.0, duration_s)
+
+
+def _check(info: MediaInfo, source: Source, limits: LimitSettings) -> None:
+    name = printable(source.path)
+    if info.video is None:
+        if info.audio:
+            raise NoPicture(f"{name} holds sound but no picture")
+        raise NotAVideo(f"{name} holds neither picture nor sound")
+    if info.video.width * info.video.height > limits.max_pixels:
+        raise LimitExceeded(f"{name} is {info.video.width}x{info.video.height}; limits.max_pixels is {limits.max_pixels}")
+    if info.duration_s > limits.max_duration_s:
+        raise LimitExceeded(f"{name} lasts {info.duration_s:.0f} s; limits.max_duration_s is {limits.max_duration_s:.0f}")

@@ -1,0 +1,138 @@
+"""Opening a recording safely.
+
+A recording is opened once; the same descriptor is checked, hashed and decoded, so that what was
+checked is what is read. Containers are limited to those that hold their own data: a playlist that
+names other files or hosts is refused before anything it names is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from content_pipeline.errors import (
+    CorruptMedia,
+    FileInUse,
+    HostileContainer,
+    NotAVideo,
+    ReadFailed,
+    UnsafePath,
+    from_os_error,
+    printable,
+)
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+
+CONTAINERS = ("mov", "mp4", "m4a", "3gp", "3g2", "mj2", "matroska", "webm", "avi", "mpegts", "flv")
+OPEN_OPTIONS = {"protocol_whitelist": "file", "format_whitelist": ",".join(CONTAINERS)}
+
+_PLAYLIST_OPENINGS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0", b"[playlist]", b"<ASX", b"<smil")
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What `stat` says of a file: equal signatures mean there is nothing new to read."""
+
+    device: int
+    inode: int
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Signature:
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+@dataclass(frozen=True)
+class Source:
+    """An open recording."""
+
+    path: Path
+    descriptor: int
+    signature: Signature
+
+    @property
+    def url(self) -> str:
+        """What FFmpeg opens: the checked descriptor itself where the system can name it.
+
+        The `file:` prefix makes any name a plain file name, whatever it looks like.
+        """
+        by_descriptor = f"/proc/self/fd/{self.descriptor}"
+        return f"file:{by_descriptor if os.path.exists(by_descriptor) else self.path.absolute()}"
+
+    @contextmanager
+    def container(self, **options: str) -> Iterator[InputContainer]:
+        """The recording opened by PyAV, with both whitelists."""
+        import av
+
+        try:
+            container = av.open(self.url, container_options={**OPEN_OPTIONS, **options})
+        except (av.error.FFmpegError, ValueError) as error:
+            raise self._refusal(error) from error
+        with container:
+            yield container
+
+    def check_unchanged(self) -> None:
+        """Refuse to vouch for work done on a file that changed meanwhile."""
+        if Signature.of(os.fstat(self.descriptor)) != self.signature:
+            raise FileInUse(f"{printable(self.path)} changed while it was being read")
+
+    def _refusal(self, error: Exception) -> Exception:
+        """Name what the container could not be opened for; the whitelist has refused it already."""
+        name = printable(self.path)
+        try:
+            head = os.pread(self.descriptor, 4096, 0)
+        except OSError as read_error:
+            return from_os_error(read_error, self.path)
+        if not head:
+            return NotAVideo(f"{name} is empty")
+        if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_PLAYLIST_OPENINGS):
+            return HostileContainer(f"{name} is a playlist or session description, not a recording")
+        if isinstance(error, OSError) and error.errno in _DISK_ERRNOS:
+            return ReadFailed(f"{name}: {error.strerror}")
+        if _looks_like_video(head):
+            return CorruptMedia(f"{name} starts like a recording but cannot be opened: its index is missing or damaged")
+        return NotAVideo(f"{name} is not a recording in a container this project reads")
+
+
+_DISK_ERRNOS = {5, 116, 121}  # EIO, ESTALE, EREMOTEIO
+
+
+def _looks_like_video(head: bytes) -> bool:
+    return (
+        head[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"wide", b"skip")
+        or head.startswith((b"\x1a\x45\xdf\xa3", b"FLV\x01"))
+        or (head.startswith(b"RIFF") and head[8:12] == b"AVI ")
+        or (len(head) > 376 and head[0] == head[188] == head[376] == 0x47)
+    )
+
+
+@contextmanager
+def open_source(path: Path, root: Path | None = None) -> Iterator[Source]:
+    """Open a regular file for reading; with `root`, only if it really lies below it."""
+    real = _real_path(path, root)
+    try:
+        descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise from_os_error(error, path) from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnsafePath(f"{printable(path)} is not a regular file")
+        yield Source(path, descriptor, Signature.of(status))
+    finally:
+        os.close(descriptor)
+
+
+def _real_path(path: Path, root: Path | None) -> Path:
+    real = Path(os.path.realpath(path))
+    if root is not None and not real.is_relative_to(os.path.realpath(root)):
+        raise UnsafePath(f"{printable(path)} points outside {printable(root)}")
+    return real

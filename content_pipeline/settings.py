@@ -1,0 +1,315 @@
+"""Every setting and its default, once: this model feeds the CLI's help, the environment and the docs.
+
+One tree, a sub-tree per concern. Values come from, in rising order: the defaults here, a TOML file,
+the environment (`CONTENT_AI_RENDER__CRF=20`), and flags. An unknown key or an impossible value is refused
+by name. `Settings.digest(stage)` covers exactly what that stage reads, so that changing a setting
+dirties the stages that see it, and no others.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from content_pipeline.errors import BadSettings
+
+ENV_PREFIX = "CONTENT_AI_"
+CONFIG_FILE_NAME = "content-ai.toml"
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _split_commas(value: Any) -> Any:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _as_extensions(value: Any) -> Any:
+    return [str(part).lower().lstrip(".") for part in _split_commas(value)]
+
+
+Margin = Annotated[float, Field(ge=1, allow_inf_nan=False)]
+
+
+class Group(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LibrarySettings(Group):
+    """Which files of a folder are recordings."""
+
+    extensions: Annotated[tuple[str, ...], BeforeValidator(_as_extensions), Field(min_length=1)] = Field(
+        ("mp4", "mov", "mkv", "avi"), description="File name endings that count as recordings."
+    )
+    recursive: bool = Field(False, description="Look into sub-folders too.")
+
+
+class EnergySettings(Group):
+    """How the sound is turned into curves."""
+
+    track: Literal["loudest", "all"] | Annotated[int, Field(ge=0)] = Field(
+        "loudest", description="Audio track to analyse: `loudest`, its index from 0, or `all` (one set of curves each)."
+    )
+    max_missing_share: float = Field(
+        0.05, ge=0, le=1, description="Share of the sound that may be unreadable before the file counts as corrupt."
+    )
+
+
+class DetectionSettings(Group):
+    """What counts as an event."""
+
+    preset: Literal["broadband", "classic"] = Field("broadband", description="The detector: `broadband` or `classic`.")
+    rms_threshold: float = Field(
+        0.10,
+        gt=0,
+        le=10,
+        description="Level an event must pass. `classic`: RMS of the percussive sound. "
+        "`broadband`: relative, 0.10 is the tuned contrast and doubling it asks for 6 dB more.",
+    )
+    min_event_duration_s: Seconds = Field(0.1, description="Shorter events are dropped.")
+    hpss_margin: Annotated[tuple[Margin, Margin], BeforeValidator(_split_commas)] = Field(
+        (1.0, 5.0), description="Margins of the harmonic/percussive separation (read by the energy stage)."
+    )
+    adaptive_threshold: bool = Field(
+        True,
+        description="`classic`: raise the threshold to mean + sensitivity x deviation. `broadband`: let the floor follow the recording.",
+    )
+    sensitivity: float = Field(
+        2.5, gt=0, le=100, description="How far above the ordinary an event must stand; lower finds more."
+    )
+    event_lookback_s: Seconds = Field(5.0, description="Time before an event that belongs to its highlight.")
+
+
+class ProcessingSettings(Group):
+    """How events become highlights."""
+
+    context_padding_s: Seconds = Field(1.0, description="Time added before and after.")
+    merge_gap_s: Seconds = Field(2.0, description="Highlights closer than this become one.")
+    max_segment_duration_s: PositiveSeconds = Field(
+        10.0, description="Longest highlight; of a longer one the highest-energy window is kept."
+    )
+
+
+class OutputSettings(Group):
+    """Which highlights make the montage."""
+
+    max_duration_s: PositiveSeconds = Field(90.0, description="Longest montage.")
+    max_segments: int = Field(12, ge=1, description="Most clips in a montage.")
+    order: Literal["chronological", "score", "hybrid"] = Field("chronological", description="Order of the clips.")
+    select: Literal["best", "first"] = Field(
+        "best", description="What a full budget keeps: the `best` highlights, or the `first` in the chosen order."
+    )
+
+
+class RenderSettings(Group):
+    """How clips are made."""
+
+    mode: Literal["auto", "copy", "smart", "encode"] = Field(
+        "auto",
+        description="`copy` (cuts move out to keyframes), `smart` (frame-accurate, re-encodes only around cuts), "
+        "`encode` (everything to one format), or `auto`, which chooses and says why.",
+    )
+    codec: Literal["libx264"] = Field("libx264", description="Video encoder.")
+    profile: Literal["baseline", "main", "high"] = Field("high", description="H.264 profile.")
+    pixel_format: Literal["yuv420p"] = Field("yuv420p", description="Pixel format.")
+    preset: Literal[
+        "ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"
+    ] = Field("veryfast", description="Speed of the encoder against size.")
+    crf: int = Field(23, ge=0, le=51, description="Quality of the encoder; lower is better and larger.")
+    fps: float = Field(30.0, gt=0, le=240, description="Frame rate of encoded clips.")
+    audio_rate_hz: Literal[44100, 48000] = Field(48000, description="Sample rate of encoded sound.")
+    audio_channels: Literal[1, 2] = Field(2, description="Channels of encoded sound.")
+    audio_bitrate_kbps: int = Field(192, ge=32, le=512, description="Bit rate of encoded sound.")
+    copy_keyframe_gap_s: PositiveSeconds = Field(
+        2.0, description="`auto` copies only when keyframes are at most this far apart."
+    )
+    time_limit_s: PositiveSeconds = Field(1800.0, description="Longest time one encode may take.")
+    stall_limit_s: PositiveSeconds = Field(120.0, description="Longest time without progress.")
+
+
+class LimitSettings(Group):
+    """What a file may ask of this machine."""
+
+    max_streams: int = Field(64, ge=1, le=1000, description="Most streams in a file.")
+    max_pixels: int = Field(8192 * 8192, ge=1, description="Most pixels in a frame.")
+    max_duration_s: PositiveSeconds = Field(48 * 3600.0, description="Longest recording.")
+    max_memory_bytes: int = Field(6 << 30, ge=1 << 28, description="Address space of an ffmpeg child.")
+
+
+class Settings(Group):
+    state_dir: Path = Field(Path(".content-ai"), description="Where Dagster's records, artifacts and the manifest live.")
+    db: str | None = Field(None, description="The manifest database; by default `queue.db` in the state folder.")
+    output_dir: Path = Field(Path("output"), description="Where montages are published.")
+    workers: int | None = Field(None, ge=1, description="Videos processed at once; by default one per core.")
+    library: LibrarySettings = LibrarySettings()
+    energy: EnergySettings = EnergySettings()
+    detection: DetectionSettings = DetectionSettings()
+    processing: ProcessingSettings = ProcessingSettings()
+    output: OutputSettings = OutputSettings()
+    render: RenderSettings = RenderSettings()
+    limits: LimitSettings = LimitSettings()
+
+    def digest(self, stage: Stage) -> str:
+        """Digest of the values this stage reads."""
+        return digest_of(self.read_by(stage))
+
+    def read_by(self, stage: Stage) -> dict[str, Any]:
+        """The values this stage reads, as `section.key` -> JSON value."""
+        flat = flatten(self.model_dump(mode="json"))
+        return {key: flat[key] for key in sorted(flat) if _is_read_by(key, stage)}
+
+    @property
+    def manifest_url(self) -> str:
+        """The manifest as a database URL; a bare path means SQLite."""
+        if self.db is not None and "://" in self.db:
+            return self.db
+        path = Path(self.db) if self.db is not None else self.state_dir / "queue.db"
+        return f"sqlite:///{path.absolute()}"
+
+    @property
+    def worker_count(self) -> int:
+        return self.workers if self.workers is not None else (os.cpu_count() or 1)
+
+
+Stage = Literal["fingerprint", "energy", "detections", "clip", "montage"]
+
+_READS: dict[Stage, tuple[str, ...]] = {
+    "fingerprint": (),
+    "energy": ("energy", "detection.hpss_margin"),
+    "detections": ("detection", "processing", "output"),
+    "clip": ("render",),
+    "montage": ("render",),
+}
+_NEVER_READ: dict[Stage, tuple[str, ...]] = {
+    "fingerprint": (),
+    "energy": (),
+    "detections": ("detection.hpss_margin",),
+    # How long an encode may take changes whether it ends, never what it makes.
+    "clip": ("render.time_limit_s", "render.stall_limit_s"),
+    "montage": ("render.time_limit_s", "render.stall_limit_s"),
+}
+
+
+def _is_read_by(key: str, stage: Stage) -> bool:
+    if key in _NEVER_READ[stage]:
+        return False
+    return any(key == prefix or key.startswith(prefix + ".") for prefix in _READS[stage])
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 of a JSON value in its one canonical spelling."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"a": {"b": 1}}` as `{"a.b": 1}`."""
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            flat.update(flatten(value, f"{prefix}{name}."))
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+# --- reading the layers -------------------------------------------------------------------------
+
+
+class Resolved(BaseModel):
+    """Settings together with where each value came from."""
+
+    model_config = ConfigDict(frozen=True)
+
+    settings: Settings
+    origins: dict[str, str]
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    config_file: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Resolved:
+    """Resolve defaults, file, environment and flags into one tree.
+
+    `flags` maps `section.key` to a value; None means "not given".
+    """
+    env = os.environ if env is None else env
+    file_path, file_values = _from_file(config_file, env)
+    layers = [
+        (f"file {file_path}", file_values),
+        ("environment", _from_env(env)),
+        ("flag", {key: value for key, value in (flags or {}).items() if value is not None}),
+    ]
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(flatten(Settings().model_dump()), "default")
+    for origin, layer in layers:
+        for key, value in layer.items():
+            if key not in origins:
+                raise BadSettings(f"unknown setting `{key}` ({origin}){_nearest(key, origins)}")
+            values[key] = value
+            origins[key] = origin
+    return Resolved(settings=_validated(values, origins), origins=origins)
+
+
+def _from_file(config_file: Path | None, env: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
+    named = config_file if config_file is not None else env.get(f"{ENV_PREFIX}CONFIG")
+    path = Path(named) if named is not None else Path(CONFIG_FILE_NAME)
+    if named is None and not path.exists():
+        return None, {}
+    try:
+        return path, flatten(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise BadSettings(f"settings file {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSettings(f"settings file {path} is not TOML: {error}") from error
+
+
+# Names with the prefix that steer the program itself and are no settings.
+_ENV_CONTROLS = {f"{ENV_PREFIX}CONFIG", f"{ENV_PREFIX}DEBUG"}
+
+
+def _from_env(env: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in sorted(env):
+        if name.startswith(ENV_PREFIX) and name not in _ENV_CONTROLS:
+            found[name.removeprefix(ENV_PREFIX).lower().replace("__", ".")] = env[name]
+    return found
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(key, list(known), n=1)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def _validated(values: dict[str, Any], origins: Mapping[str, str]) -> Settings:
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        *sections, name = key.split(".")
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[name] = value
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        raise BadSettings(_explain(error, origins)) from error
+
+
+def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
+    lines = []
+    for problem in error.errors():
+        path = [str(part) for part in problem["loc"]]
+        key = next((".".join(path[:n]) for n in range(len(path), 0, -1) if ".".join(path[:n]) in origins), ".".join(path))
+        line = f"`{key}` = {problem['input']!r} ({origins.get(key, 'unknown')}): {problem['msg']}"
+        if line not in lines:
+            lines.append(line)
+    return "; ".join(lines)
