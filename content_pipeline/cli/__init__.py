@@ -1,0 +1,1 @@
+"""The command `content-ai`: one file per command, one module that prints."""

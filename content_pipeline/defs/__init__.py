@@ -1,0 +1,1 @@
+"""What Dagster sees: assets, checks, partitions and the job that runs them."""

@@ -1,0 +1,1 @@
+"""The database of what is known and done. Knows no media and no Dagster."""

@@ -27,6 +27,7 @@ class VideoTrack:
     pixel_format: str
     frame_rate: float
     rotation_degrees: int
+    end_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,13 @@ class MediaInfo:
     origin_s: float
     video: VideoTrack | None
     audio: tuple[AudioTrack, ...]
+
+    @property
+    def picture_end_s(self) -> float:
+        """Where the picture ends; sound may go on."""
+        if self.video is None or self.video.end_s is None:
+            return self.duration_s
+        return min(self.duration_s, self.video.end_s)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -70,7 +78,7 @@ def describe(container: InputContainer) -> MediaInfo:
         container=container.format.name,
         duration_s=_duration_s(container),
         origin_s=(container.start_time or 0) / MICROSECONDS,
-        video=None if video is None else _video_track(video),
+        video=None if video is None else _video_track(video, container),
         audio=tuple(
             AudioTrack(index, stream.codec_context.name, stream.rate, stream.channels, _declared_s(stream))
             for index, stream in enumerate(container.streams.audio)
@@ -78,7 +86,7 @@ def describe(container: InputContainer) -> MediaInfo:
     )
 
 
-def _video_track(stream: VideoStream) -> VideoTrack:
+def _video_track(stream: VideoStream, container: InputContainer) -> VideoTrack:
     return VideoTrack(
         index=stream.index,
         codec=stream.codec_context.name,
@@ -87,6 +95,7 @@ def _video_track(stream: VideoStream) -> VideoTrack:
         pixel_format=stream.codec_context.pix_fmt or "unknown",
         frame_rate=float(stream.average_rate or stream.base_rate or Fraction(0)),
         rotation_degrees=_rotation_degrees(stream),
+        end_s=_end_s(stream, container),
     )
 
 
@@ -113,6 +122,12 @@ def _declared_s(stream: Stream) -> float | None:
     if stream.duration is None or stream.time_base is None:
         return None
     return float(stream.duration * stream.time_base)
+
+
+def _end_s(stream: VideoStream, container: InputContainer) -> float | None:
+    if (length_s := _declared_s(stream)) is None or stream.start_time is None or stream.time_base is None:
+        return None
+    return float(stream.start_time * stream.time_base) + length_s - (container.start_time or 0) / MICROSECONDS
 
 
 def _duration_s(container: InputContainer) -> float:

@@ -49,6 +49,9 @@ class Signature:
     def of(cls, status: os.stat_result) -> Signature:
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
+    def __str__(self) -> str:
+        return f"{self.device}:{self.inode}:{self.size_bytes}:{self.mtime_ns}:{self.ctime_ns}"
+
 
 @dataclass(frozen=True)
 class Source:

@@ -1,0 +1,15 @@
+"""The four assets of a video, in the order they depend on each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from content_pipeline.defs.assets import detections, energy, fingerprint, montage
+from content_pipeline.defs.reporting import Listener
+from content_pipeline.settings import Settings
+
+
+def build_assets(settings: Settings, listener: Listener) -> Sequence[dg.AssetsDefinition]:
+    return [module.build(settings, listener) for module in (fingerprint, energy, detections, montage)]

@@ -1,0 +1,47 @@
+# Everything goes into .venv; no root, no system ffmpeg, no database server.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INPUT ?=
+OUTPUT ?= output
+
+.PHONY: install demo process dev test check bench lock clean
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+demo: install
+	$(BIN)/content-ai demo
+
+process: install
+	@test -n "$(INPUT)" || { echo "usage: make process INPUT=folder [OUTPUT=folder]"; exit 2; }
+	$(BIN)/content-ai process --input "$(INPUT)" --output "$(OUTPUT)"
+
+dev: install
+	$(BIN)/content-ai dev
+
+test: install
+	$(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install
+	$(BIN)/python -m bench
+
+# Resolve the newest versions that pyproject.toml allows.
+lock:
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --no-emit-index-url --no-header \
+		--no-annotate --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) .content-ai output demo

@@ -1,0 +1,215 @@
+"""Content-addressed artifacts: what a stage made, found again by its key.
+
+An artifact is a folder that appears whole or not at all: it is drafted aside, its files are fsynced
+and hashed, then it is renamed into place. Its `digest` covers what the files hold, so that a stage
+that was run anew but made the same thing leaves everything after it untouched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from content_pipeline.errors import from_os_error
+from content_pipeline.settings import digest_of
+
+INDEX_NAME = "artifact.json"
+LOCK_NAME = ".lock"
+READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """`facts` are small JSON values beside the files: counts, reasons, what a later stage asks first."""
+
+    folder: Path
+    key: str
+    digest: str
+    facts: Mapping[str, Any]
+    hashes: Mapping[str, str]
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    def read_json(self, name: str) -> Any:
+        return json.loads(self.path(name).read_text(encoding="utf-8"))
+
+
+class Draft:
+    """An artifact in the making; nobody sees it until it is done."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.facts: dict[str, Any] = {}
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        self.path(name).write_bytes(data)
+
+    def write_json(self, name: str, value: Any) -> None:
+        self.write_bytes(name, to_json(value).encode())
+
+
+class ArtifactStore:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def find(self, stage: str, key: str) -> Artifact | None:
+        """The artifact, if every file is there and holds what was recorded; a damaged one is not found."""
+        folder = self._folder(stage, key)
+        try:
+            index = json.loads((folder / INDEX_NAME).read_text(encoding="utf-8"))
+            artifact = Artifact(folder, index["key"], index["digest"], index["facts"], index["hashes"])
+            intact = artifact.key == key and all(
+                hash_file(artifact.path(name)) == recorded for name, recorded in artifact.hashes.items()
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return artifact if intact else None
+
+    @contextmanager
+    def draft(self, stage: str, key: str) -> Iterator[Draft]:
+        """Make an artifact: fill the draft, and it is in place when the block ends without an error."""
+        folder = self._folder(stage, key)
+        drafts = self.root / ".drafts"
+        try:
+            drafts.mkdir(parents=True, exist_ok=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with _locked_folder(drafts) as draft_folder:
+                draft = Draft(draft_folder)
+                yield draft
+                _seal(draft, key)
+                _put_in_place(draft_folder, folder)
+        except OSError as error:
+            raise from_os_error(error, Path(error.filename or folder)) from error
+
+    def sweep(self, older_than_s: float = 60.0) -> int:
+        """Remove the drafts of processes that died; a living owner holds a lock on its own."""
+        removed = 0
+        for folder in sorted((self.root / ".drafts").glob("*")):
+            if _is_abandoned(folder, older_than_s):
+                shutil.rmtree(folder, ignore_errors=True)
+                removed += 1
+        return removed
+
+    def _folder(self, stage: str, key: str) -> Path:
+        return self.root / stage / key[:2] / key
+
+
+@contextmanager
+def _locked_folder(parent: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(dir=parent))
+    with (folder / LOCK_NAME).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_abandoned(folder: Path, older_than_s: float) -> bool:
+    try:
+        with (folder / LOCK_NAME).open("r") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    except OSError:  # no lock yet: it is being born, or was half removed
+        try:
+            return time.time() - folder.stat().st_mtime > older_than_s
+        except OSError:
+            return False
+
+
+def _seal(draft: Draft, key: str) -> None:
+    """Hash and fsync everything, then write the index that makes the folder an artifact."""
+    names = sorted(path.name for path in draft.folder.iterdir() if path.name != LOCK_NAME)
+    hashes = {name: hash_file(draft.path(name)) for name in names}
+    index = {"key": key, "digest": digest_of(hashes), "facts": draft.facts, "hashes": hashes}
+    draft.write_json(INDEX_NAME, index)
+    for name in (*names, INDEX_NAME):
+        fsync(draft.path(name))
+    fsync(draft.folder)
+
+
+def _put_in_place(draft_folder: Path, folder: Path) -> None:
+    """The newest takes the place: equal keys mean equal worth, and the old one may be damaged."""
+    (draft_folder / LOCK_NAME).unlink()
+    while True:
+        try:
+            draft_folder.rename(folder)
+            break
+        except OSError:
+            if not folder.exists():
+                raise
+            aside = Path(tempfile.mkdtemp(dir=draft_folder.parent))
+            try:
+                folder.rename(aside / "old")
+            except FileNotFoundError:
+                pass  # another worker moved it first
+            shutil.rmtree(aside, ignore_errors=True)
+    fsync(folder.parent)
+
+
+def publish(source: Path, target: Path) -> None:
+    """Make `target` the same as `source`, whole: a hard link where possible, else a copy."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = target.with_name(f".{target.name}.{os.getpid()}.part")
+    staging.unlink(missing_ok=True)
+    try:
+        try:
+            os.link(source, staging)
+        except OSError:  # another file system, or one without hard links
+            shutil.copyfile(source, staging)
+            fsync(staging)
+        staging.replace(target)
+    finally:
+        staging.unlink(missing_ok=True)
+    fsync(target.parent)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """A file that appears with all its bytes or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        staging.write_bytes(data)
+        fsync(staging)
+        staging.replace(path)
+    finally:
+        staging.unlink(missing_ok=True)
+    fsync(path.parent)
+
+
+def hash_file(path: Path) -> str:
+    from blake3 import blake3
+
+    hasher = blake3()
+    buffer = memoryview(bytearray(READ_BYTES))
+    with path.open("rb", buffering=0) as file:
+        while count := file.readinto(buffer):
+            hasher.update(buffer[:count])
+    return f"blake3:{hasher.hexdigest()}"
+
+
+def fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, indent=1, allow_nan=False)

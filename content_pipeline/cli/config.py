@@ -1,0 +1,60 @@
+"""`content-ai config show`: every setting, its value and where it came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from content_pipeline.cli.options import resolve, settings_options
+from content_pipeline.cli.printing import print_document, print_result
+from content_pipeline.settings import Settings, flatten
+
+
+@click.group()
+def config() -> None:
+    """Look at the settings."""
+
+
+@config.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@settings_options
+def show(as_json: bool, config_file: str | None, state_dir: str | None, assignments: tuple[str, ...]) -> None:
+    """Each setting, its value, and where it came from."""
+    resolved = resolve(config_file, state_dir, assignments)
+    values = flatten(resolved.settings.model_dump(mode="json"))
+    if as_json:
+        print_document({key: {"value": value, "origin": resolved.origins[key]} for key, value in values.items()})
+        return
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    descriptions = describe_settings()
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for title in ("setting", "value", "from", "what it does"):
+        table.add_column(title, overflow="fold")
+    for key, value in values.items():
+        origin = resolved.origins[key]
+        table.add_row(
+            Text(key), Text(_shown(value)), Text(origin, "" if origin == "default" else "bold"), Text(descriptions[key])
+        )
+    print_result(table)
+
+
+def describe_settings() -> dict[str, str]:
+    """`section.key` -> its description, from the one model that holds the defaults."""
+    found: dict[str, str] = {}
+    for name, field in Settings.model_fields.items():
+        section: Any = field.annotation
+        if hasattr(section, "model_fields"):
+            found |= {f"{name}.{key}": inner.description or "" for key, inner in section.model_fields.items()}
+        else:
+            found[name] = field.description or ""
+    return found
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(str(item) for item in value)
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,38 @@
+"""`content-ai demo`: the whole pipeline on a recording that is made here, so that nothing is needed to try it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from content_pipeline.cli.options import resolve
+from content_pipeline.cli.printing import print_note, print_result
+from content_pipeline.settings import Settings
+
+
+@click.command()
+@click.option("--folder", default="demo", type=click.Path(file_okay=False), help="Where everything goes [demo].")
+def demo(folder: str) -> int:
+    """Make a small recording with bangs in it and turn it into a montage."""
+    from content_pipeline.cli.process import Request, carry_out
+    from content_pipeline.cli.recording import make_recording
+
+    home = Path(folder)
+    recording = home / "recordings" / "bangs.mp4"
+    if not recording.exists():
+        print_note(f"Making a recording: {recording}")
+        make_recording(recording)
+    settings = resolve(None, None, (), {"output_dir": str(home / "montages")}).settings
+    code = carry_out(Request(recording.parent, settings))
+    if code == 0:
+        _show(settings)
+    return code
+
+
+def _show(settings: Settings) -> None:
+    folder = settings.output_dir.absolute()
+    for title, pattern in (("Montage", "*.mp4"), ("Plot", "*.plot.png"), ("Contact sheet", "*.sheet.jpg")):
+        for path in sorted(folder.glob(pattern)):
+            print_result(f"{title + ':':15}{path}")
+    print_result(f"{'UI:':15}make dev   (then open http://127.0.0.1:3000)")

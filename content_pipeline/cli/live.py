@@ -1,0 +1,115 @@
+"""Progress while videos are processed: bars on a terminal, a line per video elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from content_pipeline.cli.printing import print_note, stderr
+from content_pipeline.errors import printable
+from content_pipeline.launcher.batch import Outcome
+from content_pipeline.library.scan import Scan
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+# How much of a video's time each stage takes, roughly; only the bar's smoothness hangs on it.
+STAGE_SHARE = {"fingerprint": (0.0, 0.05), "energy": (0.05, 0.6), "detections": (0.65, 0.05), "montage": (0.7, 0.3)}
+
+
+class LiveProgress:
+    """The ETA counts bytes, so that one long recording weighs what it costs."""
+
+    def __init__(self, found: Scan, quiet: bool) -> None:
+        self._quiet = quiet
+        self._sizes = {path: _size_bytes(path) for path in found.recordings}
+        self._count = len(found.recordings) + len(found.refused)
+        self._ended = 0
+        self._bars: Progress | None = None
+        self._overall: TaskID | None = None
+        self._tasks: dict[Path, TaskID] = {}
+        self._done: dict[Path, float] = {}
+
+    def __enter__(self) -> LiveProgress:
+        if not self._quiet and stderr().is_terminal and self._count:
+            self._bars = _bars()
+            self._bars.start()
+            self._overall = self._bars.add_task(f"{self._count} videos", total=max(1, sum(self._sizes.values())), stage="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def started(self, outcome: Outcome) -> None:
+        if self._bars is not None:
+            self._tasks[outcome.path] = self._bars.add_task(_short(outcome.path), total=1.0, stage="")
+
+    def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None:
+        before, share = STAGE_SHARE[stage]
+        self._advance(outcome.path, before + share * fraction, stage)
+
+    def ended(self, outcome: Outcome) -> None:
+        self._ended += 1
+        self._advance(outcome.path, 1.0, "")
+        if self._bars is not None and outcome.path in self._tasks:
+            self._bars.remove_task(self._tasks.pop(outcome.path))
+        if not self._quiet:
+            self._say(f"[{self._ended}/{self._count}] {_short(outcome.path)}: {describe(outcome)}")
+
+    def _advance(self, path: Path, fraction: float, stage: str) -> None:
+        self._done[path] = max(fraction, self._done.get(path, 0.0))
+        if self._bars is None or self._overall is None:
+            return
+        if path in self._tasks:
+            self._bars.update(self._tasks[path], completed=self._done[path], stage=stage)
+        self._bars.update(
+            self._overall, completed=sum(self._sizes.get(done, 0) * part for done, part in self._done.items())
+        )
+
+    def _say(self, line: str) -> None:
+        if self._bars is not None:
+            self._bars.console.print(line, markup=False)
+        else:
+            print_note(line)
+
+
+def describe(outcome: Outcome) -> str:
+    """One line on what became of a video."""
+    if outcome.status == "failed":
+        return f"failed ({outcome.error_code}): {outcome.error}"
+    if outcome.status != "succeeded":
+        return outcome.status
+    computed = [stage for stage, how in outcome.stages.items() if how == "computed"]
+    work = f"computed {', '.join(computed)}" if computed else "everything reused"
+    if outcome.no_highlights:
+        return f"no highlights ({work}, {outcome.seconds:.1f} s)"
+    return f"{outcome.facts['clips']} clips, {outcome.facts['montage_s']:.1f} s ({work}, {outcome.seconds:.1f} s)"
+
+
+def _short(path: Path) -> str:
+    return printable(path.name)
+
+
+def _size_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _bars() -> Progress:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[stage]}", markup=False),
+        console=stderr(),
+        transient=True,
+    )

@@ -1,0 +1,81 @@
+"""The entry point: finds the command, loads only that one, and turns errors into one clean line."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from content_pipeline import __version__
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_SOME_FAILED = 3
+EXIT_INTERRUPTED = 130
+
+_COMMANDS = {
+    "process": ("content_pipeline.cli.process", "process", "Turn recordings into highlight montages."),
+    "dev": ("content_pipeline.cli.dev", "dev", "Start the Dagster UI and its daemon."),
+    "demo": ("content_pipeline.cli.demo", "demo", "Make a small recording and process it."),
+    "config": ("content_pipeline.cli.config", "config", "Look at the settings."),
+    "doctor": ("content_pipeline.cli.doctor", "doctor", "Check that this machine can do the work."),
+}
+
+
+class LazyGroup(click.Group):
+    """Loads a command's module when it is called, so that help stays light."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, _, help_line) in _COMMANDS.items()])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="content-ai")
+def cli() -> None:
+    """Recordings go in, highlight montages come out; the work is never lost or done twice."""
+
+
+def main() -> None:
+    from content_pipeline.cli.printing import print_error
+    from content_pipeline.errors import BadSettings, PipelineError
+
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print_error("interrupted")
+        code = EXIT_INTERRUPTED
+    except PipelineError as error:
+        if _debugging():
+            raise
+        print_error(str(error), error.hint)
+        code = EXIT_USAGE if isinstance(error, BadSettings) else EXIT_FAILURE
+    except BrokenPipeError:
+        # The reader went away (`| head`): nothing is left to say, and the interpreter must not try.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_FAILURE
+    except Exception as error:  # noqa: BLE001 - the outermost boundary
+        if _debugging():
+            raise
+        print_error(f"{type(error).__name__}: {error}", PipelineError.hint)
+        code = EXIT_FAILURE
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _debugging() -> bool:
+    return bool(os.environ.get("CONTENT_AI_DEBUG"))

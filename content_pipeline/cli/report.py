@@ -1,0 +1,58 @@
+"""The closing table: what was done, reused, failed and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from content_pipeline.cli.live import describe
+from content_pipeline.cli.printing import print_result
+from content_pipeline.errors import printable
+from content_pipeline.launcher.batch import Outcome
+from content_pipeline.settings import Settings
+
+MOST_ROWS = 50
+STYLES = {"succeeded": "green", "failed": "red", "cancelled": "yellow", "pending": "dim"}
+
+
+def print_report(outcomes: Sequence[Outcome], totals: dict[str, Any], settings: Settings, only_listed: bool) -> None:
+    if not outcomes:
+        return
+    failures_first = sorted(outcomes, key=lambda outcome: outcome.status != "failed")
+    print_result(_table(failures_first[:MOST_ROWS]))
+    if len(outcomes) > MOST_ROWS:
+        print_result(f"… and {len(outcomes) - MOST_ROWS} more; --json lists all.")
+    print_result(_totals(totals, only_listed))
+    for code, hint in sorted({(o.error_code, o.hint) for o in outcomes if o.error_code is not None}):
+        print_result(f"  {code}: {hint}")
+    if any(outcome.outputs for outcome in outcomes):
+        print_result(f"Montages: {printable(settings.output_dir.absolute())}")
+    if not only_listed:
+        print_result("Runs, plots and checks: start `content-ai dev` and open http://127.0.0.1:3000")
+
+
+def _table(outcomes: Sequence[Outcome]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for title in ("video", "status", "result"):
+        table.add_column(title, overflow="fold")
+    for outcome in outcomes:
+        result = "" if outcome.status in ("pending", "cancelled") else describe(outcome)
+        table.add_row(
+            Text(printable(outcome.path.name)), Text(outcome.status, STYLES.get(outcome.status, "")), Text(result)
+        )
+    return table
+
+
+def _totals(totals: dict[str, Any], only_listed: bool) -> str:
+    if only_listed:
+        return f"{totals['videos']} videos; nothing was processed."
+    parts = [f"{totals['succeeded']} succeeded"]
+    if totals["no_highlights"]:
+        parts.append(f"{totals['no_highlights']} of them without highlights")
+    parts += [f"{totals[name]} {name}" for name in ("failed", "cancelled") if totals[name]]
+    work = f"{totals['stages_computed']} stages computed, {totals['stages_reused']} reused"
+    return f"{totals['videos']} videos: {', '.join(parts)}; {work}; {totals['seconds']:.1f} s."

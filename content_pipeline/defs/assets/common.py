@@ -1,0 +1,21 @@
+"""What the four assets share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from content_pipeline.defs.partitions import VIDEOS
+from content_pipeline.settings import Settings, Stage
+from content_pipeline.stages.workbench import code_version
+
+
+def asset_options(settings: Settings, stage: Stage, kinds: set[str]) -> dict[str, Any]:
+    return {
+        "name": stage,
+        "partitions_def": VIDEOS,
+        "code_version": code_version(settings, stage),
+        "group_name": "video",
+        "owners": ["team:content"],
+        "kinds": kinds,
+        "output_required": True,
+    }

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import dagster as dg
+
+from content_pipeline.defs.assets.common import asset_options
+from content_pipeline.defs.boundary import boundary, image, materialized
+from content_pipeline.defs.checks import check_spec
+from content_pipeline.defs.reporting import Listener
+from content_pipeline.settings import Settings
+from content_pipeline.stages.detections import Decision
+from content_pipeline.stages.detections import detections as run
+from content_pipeline.stages.workbench import Workbench
+
+
+def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
+    @dg.asset(
+        deps=["energy"],
+        check_specs=[check_spec("detections", "within_the_video", "Every highlight lies inside the recording.")],
+        **asset_options(settings, "detections", {"python"}),
+    )
+    def detections(
+        context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]
+    ) -> dg.MaterializeResult[Any]:
+        """The moments worth watching, and for every moment that was passed over the rule that did it.
+
+        Reads the cached curves only: deciding again takes milliseconds.
+        """
+        with boundary("detections", listener):
+            decision = run(workbench, context.partition_key)
+        return materialized(decision.result, _metadata(decision), listener, (_within_the_video(decision),))
+
+    return detections
+
+
+def _metadata(decision: Decision) -> dict[str, Any]:
+    artifact = decision.result.artifact
+    found = artifact.read_json("detections.json")
+    dropped = Counter(item["dropped_by"] for item in found["candidates"] + found["dropped_highlights"])
+    dropped.pop(None, None)
+    return {
+        "events": artifact.facts["events"],
+        "highlights": artifact.facts["highlights"],
+        "highlight_s": round(artifact.facts["highlight_s"], 3),
+        "candidates": artifact.facts["candidates"],
+        "dropped": dg.MetadataValue.json(dict(dropped)),
+        "plot": image("png", artifact.path("plot.png").read_bytes(), "level, threshold, events and highlights"),
+        "spans": dg.MetadataValue.table(
+            [
+                dg.TableRecord({name: round(item[name], 3) for name in ("start_s", "end_s", "score")})
+                for item in found["highlights"]
+            ],
+            schema=dg.TableSchema(
+                columns=[dg.TableColumn(name, "float") for name in ("start_s", "end_s", "score")]
+            ),
+        ),
+    }
+
+
+def _within_the_video(decision: Decision) -> dg.AssetCheckResult:
+    end_s = decision.sound.content.info.duration_s
+    outside = [span for span in decision.highlights() if not 0 <= span.start_s < span.end_s <= end_s + 1e-3]
+    return dg.AssetCheckResult(
+        check_name="within_the_video",
+        passed=not outside,
+        metadata={"highlights": len(decision.highlights()), "outside": len(outside), "duration_s": end_s},
+    )

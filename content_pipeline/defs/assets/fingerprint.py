@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+
+from content_pipeline.defs.assets.common import asset_options
+from content_pipeline.defs.boundary import boundary, materialized
+from content_pipeline.defs.reporting import Listener
+from content_pipeline.errors import printable
+from content_pipeline.settings import Settings
+from content_pipeline.stages.fingerprint import Content
+from content_pipeline.stages.fingerprint import fingerprint as run
+from content_pipeline.stages.workbench import Workbench
+
+
+def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
+    @dg.asset(**asset_options(settings, "fingerprint", {"python"}))
+    def fingerprint(
+        context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]
+    ) -> dg.MaterializeResult[Any]:
+        """What the recording holds: a digest of every byte, and what the file says of its picture and sound.
+
+        A file that was only touched, renamed or moved keeps its digest, and nothing after it is done again.
+        """
+        with boundary("fingerprint", listener):
+            content = run(workbench, context.partition_key)
+            paths = [printable(video.path) for video in workbench.videos.with_key(context.partition_key)]
+        return materialized(content.result, _metadata(content, paths), listener)
+
+    return fingerprint
+
+
+def _metadata(content: Content, paths: list[str]) -> dict[str, Any]:
+    facts, info, video = content.result.artifact.facts, content.info, content.info.video
+    return {
+        "path": dg.MetadataValue.path(paths[0]),
+        "copies": len(paths),
+        "digest": content.full,
+        "size_bytes": facts["size_bytes"],
+        "duration_s": round(info.duration_s, 3),
+        "container": info.container,
+        "picture": f"{video.width}x{video.height} {video.codec} {video.frame_rate:.2f} fps" if video else "none",
+        "audio_tracks": len(info.audio),
+    }

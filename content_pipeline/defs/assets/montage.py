@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+
+from content_pipeline.defs.assets.common import asset_options
+from content_pipeline.defs.boundary import boundary, image, materialized
+from content_pipeline.defs.checks import check_montage, montage_checks
+from content_pipeline.defs.reporting import Listener
+from content_pipeline.errors import printable
+from content_pipeline.settings import Settings
+from content_pipeline.stages.montage import montage as run
+from content_pipeline.stages.workbench import StageResult, Workbench
+
+
+def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
+    @dg.asset(deps=["detections"], check_specs=montage_checks(), **asset_options(settings, "montage", {"ffmpeg"}))
+    def montage(
+        context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]
+    ) -> dg.MaterializeResult[Any]:
+        """The highlights, cut and joined into one video that plays anywhere.
+
+        Clips are kept one by one: changing the order or dropping one cuts nothing anew. A recording
+        without highlights has no montage, and that is a success.
+        """
+        with boundary("montage", listener):
+            result = run(workbench, context.partition_key)
+            checks = check_montage(result)
+        return materialized(result, _metadata(result), listener, checks)
+
+    return montage
+
+
+def _metadata(result: StageResult) -> dict[str, Any]:
+    facts = result.artifact.facts
+    shown: dict[str, Any] = {"clips": facts["clips"], "montage_s": round(facts["montage_s"], 3)}
+    if not facts["clips"]:
+        return {**shown, "result": "no highlights: no montage was made"}
+    return {
+        **shown,
+        "clips_reused": facts["clips_reused"],
+        "mode": facts["mode"],
+        "why_this_mode": facts["reason"],
+        "output": dg.MetadataValue.path(printable(result.outputs[0])),
+        "contact_sheet": image("jpeg", result.artifact.path("sheet.jpg").read_bytes(), "one picture per highlight"),
+    }

@@ -1,0 +1,58 @@
+"""Where a stage meets Dagster: errors get their class, results their data version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+
+from content_pipeline.defs.reporting import Listener
+from content_pipeline.errors import OutOfMemory, PipelineError, RetryPolicy
+from content_pipeline.settings import Stage
+from content_pipeline.stages.workbench import StageResult
+
+
+@contextmanager
+def boundary(stage: Stage, listener: Listener) -> Iterator[None]:
+    """Turn an error with a name into a Dagster failure that says what to do, and whether to try again."""
+    try:
+        yield
+    except MemoryError as error:
+        raise _failure(stage, OutOfMemory(f"{stage} ran out of memory"), listener) from error
+    except PipelineError as error:
+        raise _failure(stage, error, listener) from error
+    except Exception as error:
+        listener.failed(stage, error)
+        raise
+
+
+def _failure(stage: Stage, error: PipelineError, listener: Listener) -> dg.Failure:
+    listener.failed(stage, error)
+    return dg.Failure(
+        description=f"{error} {error.hint}",
+        metadata={"error_code": error.code, "error_policy": error.policy.value, "what_to_do": error.hint},
+        allow_retries=error.policy is RetryPolicy.TRANSIENT,
+    )
+
+
+def materialized(
+    result: StageResult,
+    metadata: Mapping[str, Any],
+    listener: Listener,
+    checks: tuple[dg.AssetCheckResult, ...] = (),
+) -> dg.MaterializeResult[Any]:
+    listener.finished(result)
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(result.key),
+        metadata={"reused": result.reused, "seconds": round(result.seconds, 3), **metadata},
+        check_results=checks,
+    )
+
+
+def image(media_type: str, data: bytes, alt: str) -> dg.MarkdownMetadataValue:
+    """A small picture that the UI shows in place."""
+    import base64
+
+    return dg.MetadataValue.md(f"![{alt}](data:image/{media_type};base64,{base64.b64encode(data).decode()})")

@@ -1,0 +1,21 @@
+"""One run brings one video up to date, in one process: the stages share what they have just read."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from content_pipeline.defs.partitions import VIDEOS
+
+PROCESS_VIDEO = "process_video"
+
+
+def build_jobs() -> list[dg.UnresolvedAssetJobDefinition]:
+    return [
+        dg.define_asset_job(
+            PROCESS_VIDEO,
+            selection=dg.AssetSelection.groups("video"),
+            partitions_def=VIDEOS,
+            executor_def=dg.in_process_executor,
+            description="Fingerprint, energy, detections and montage of one recording; what is up to date is reused.",
+        )
+    ]

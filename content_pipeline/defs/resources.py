@@ -1,0 +1,32 @@
+"""What assets are given: the workbench, opened in the process that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import dagster as dg
+
+from content_pipeline.artifacts import ArtifactStore
+from content_pipeline.defs.reporting import Listener
+from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.videos import VideoStore
+from content_pipeline.settings import Settings
+from content_pipeline.stages.workbench import Workbench
+
+
+def open_workbench(settings: Settings, listener: Listener, force: bool = False) -> Workbench:
+    return Workbench(
+        settings=settings,
+        artifacts=ArtifactStore(settings.state_dir.absolute() / "artifacts"),
+        videos=VideoStore(open_engine(settings.manifest_url)),
+        progress=listener.progressed,
+        force=force,
+    )
+
+
+def build_resources(settings: Settings, listener: Listener, force: bool) -> Mapping[str, dg.ResourceDefinition]:
+    @dg.resource(description="Settings, artifacts and the manifest.")
+    def workbench(_context: dg.InitResourceContext) -> Workbench:
+        return open_workbench(settings, listener, force)
+
+    return {"workbench": workbench}

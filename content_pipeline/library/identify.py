@@ -1,0 +1,61 @@
+"""Tell which video a file is, reading as little of it as that takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from content_pipeline.errors import MissingFile, PipelineError
+from content_pipeline.library.keys import new_key
+from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.media.fingerprint import full_digest, quick_digest
+from content_pipeline.media.source import Source, open_source
+
+
+def identify(path: Path, root: Path, known: VideoStore) -> KnownVideo:
+    """The video at `path`, remembered. An unchanged signature reads nothing; a new file, five samples."""
+    with open_source(path, root) as source:
+        before = known.at(path)
+        if before is not None and before.signature == str(source.signature):
+            return before
+        video = _look_closer(source, root, before, known)
+    known.save(video)
+    return video
+
+
+def _look_closer(source: Source, root: Path, before: KnownVideo | None, known: VideoStore) -> KnownVideo:
+    seen = KnownVideo(source.path, root, "", str(source.signature), quick_digest(source), None)
+    if (same := _same_content(seen, source, known)) is not None:
+        return same
+    if before is not None and all(other.path == before.path for other in known.with_key(before.key)):
+        return replace(seen, key=before.key)  # edited in place: still the same video
+    return replace(seen, key=new_key(source.path, seen.quick, known.has_key))
+
+
+def _same_content(seen: KnownVideo, source: Source, known: VideoStore) -> KnownVideo | None:
+    """The same recording at another path: moved, renamed or copied. Equal samples are checked in full."""
+    twins = [other for other in known.with_quick(seen.quick) if other.path != seen.path]
+    if not twins:
+        return None
+    full = full_digest(source)
+    for twin in twins:
+        if _holds(twin, full, known):
+            if not twin.path.exists():
+                known.forget(twin.path)
+            return replace(seen, key=twin.key, full=full)
+    return None
+
+
+def _holds(video: KnownVideo, full: str, known: VideoStore) -> bool:
+    if video.full is not None:
+        return video.full == full
+    try:
+        with open_source(video.path, video.root) as source:
+            digest = full_digest(source)
+            if video.signature == str(source.signature):
+                known.save(replace(video, full=digest))
+            return digest == full
+    except MissingFile:
+        return True  # it moved before it was ever read in full: nothing is known that could be mistaken
+    except PipelineError:
+        return False

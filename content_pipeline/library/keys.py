@@ -1,0 +1,31 @@
+"""Which video a file is: names for partitions, and identity by content.
+
+A key is a readable slug and ten digits of the quick digest, in an alphabet that every part of
+Dagster's UI takes: `[a-z0-9-]`. It is given once and kept: a file that moves keeps it, two paths with
+the same content share it, and an edit in place does not change it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+SLUG_LENGTH = 40
+DIGEST_LENGTH = 10
+
+
+def slug(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain)[:SLUG_LENGTH].strip("-") or "video"
+
+
+def new_key(path: Path, quick: str, is_taken: Callable[[str], bool]) -> str:
+    """A key nobody has: on a clash (equal samples, other content) a number is added."""
+    digest = quick.partition(":")[2][:DIGEST_LENGTH]
+    key = base = f"{slug(path.stem)}-{digest}"
+    number = 2
+    while is_taken(key):
+        key, number = f"{base}-{number}", number + 1
+    return key

@@ -1,0 +1,86 @@
+"""Find the recordings of a folder. Looks at names and `stat`, opens nothing."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from content_pipeline.errors import MissingFile, PipelineError, UnsafePath, from_os_error, printable
+from content_pipeline.settings import LibrarySettings
+
+
+@dataclass(frozen=True)
+class Refused:
+    path: Path
+    error: PipelineError
+
+
+@dataclass(frozen=True)
+class Scan:
+    """`passed_over` counts what ends like a recording but is none, by kind."""
+
+    root: Path
+    recordings: tuple[Path, ...]
+    refused: tuple[Refused, ...]
+    passed_over: Mapping[str, int]
+
+
+def scan(target: Path, settings: LibrarySettings) -> Scan:
+    """Scan a folder; a single file is a library of one, whatever its extension."""
+    target = target.absolute()
+    if not os.path.lexists(target):
+        raise MissingFile(f"{printable(target)} does not exist")
+    if not target.is_dir():
+        return _sort_out(target.parent, iter([target]))
+    endings = tuple(f".{extension}" for extension in settings.extensions)
+    paths = _walk(target, settings.recursive)
+    return _sort_out(target, (path for path in paths if path.name.lower().endswith(endings)))
+
+
+def _walk(folder: Path, recursive: bool) -> Iterator[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        raise from_os_error(error, folder) from error
+    for entry in found:
+        yield Path(entry.path)
+        if recursive and entry.is_dir(follow_symlinks=False):
+            yield from _walk(Path(entry.path), recursive)
+
+
+def _sort_out(root: Path, paths: Iterator[Path]) -> Scan:
+    recordings: list[Path] = []
+    refused: list[Refused] = []
+    passed_over: Counter[str] = Counter()
+    for path in paths:
+        kind = _kind(path, root)
+        if isinstance(kind, PipelineError):
+            refused.append(Refused(path, kind))
+        elif kind == "recording":
+            recordings.append(path)
+        else:
+            passed_over[kind] += 1
+    return Scan(root, tuple(recordings), tuple(refused), dict(passed_over))
+
+
+def _kind(path: Path, root: Path) -> str | PipelineError:
+    if path.name.startswith("._"):
+        return "resource fork"  # macOS writes one beside each file on foreign disks
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(os.path.realpath(root)):
+        return UnsafePath(f"{printable(path)} points outside {printable(root)}")
+    try:
+        mode = real.stat().st_mode
+    except OSError as error:
+        return from_os_error(error, path)
+    if stat.S_ISREG(mode):
+        return "recording"
+    return _NAMES.get(stat.S_IFMT(mode), "special file")
+
+
+_NAMES = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}

@@ -1,0 +1,76 @@
+"""What is known of each file: where it is, which video it is, what it held when last read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from content_pipeline.manifest.schema import videos
+
+
+@dataclass(frozen=True)
+class KnownVideo:
+    """`full` is None until the whole file has been read once."""
+
+    path: Path
+    root: Path
+    key: str
+    signature: str
+    quick: str
+    full: str | None
+
+
+def utc_now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+class VideoStore:
+    def __init__(self, engine: sa.Engine, now: Callable[[], datetime] = utc_now) -> None:
+        self._engine = engine
+        self._now = now
+
+    def at(self, path: Path) -> KnownVideo | None:
+        found = self._select(videos.c.path == str(path))
+        return found[0] if found else None
+
+    def with_key(self, key: str) -> Sequence[KnownVideo]:
+        """Every path of this video, the one last seen first."""
+        return self._select(videos.c.key == key)
+
+    def with_quick(self, quick: str) -> Sequence[KnownVideo]:
+        return self._select(videos.c.quick == quick)
+
+    def has_key(self, key: str) -> bool:
+        return bool(self.with_key(key))
+
+    def save(self, video: KnownVideo) -> None:
+        """Insert or replace what is known of this path."""
+        now = self._now()
+        values = {
+            "root": str(video.root),
+            "key": video.key,
+            "signature": video.signature,
+            "quick": video.quick,
+            "full": video.full,
+            "last_seen": now,
+        }
+        with self._engine.begin() as connection:
+            updated = connection.execute(sa.update(videos).where(videos.c.path == str(video.path)).values(values))
+            if updated.rowcount == 0:
+                connection.execute(sa.insert(videos).values(path=str(video.path), first_seen=now, **values))
+
+    def forget(self, path: Path) -> None:
+        with self._engine.begin() as connection:
+            connection.execute(sa.delete(videos).where(videos.c.path == str(path)))
+
+    def _select(self, condition: sa.ColumnElement[bool]) -> Sequence[KnownVideo]:
+        query = sa.select(videos).where(condition).order_by(videos.c.last_seen.desc(), videos.c.path)
+        with self._engine.connect() as connection:
+            rows = connection.execute(query).all()
+        return [
+            KnownVideo(Path(row.path), Path(row.root), row.key, row.signature, row.quick, row.full) for row in rows
+        ]

@@ -1,0 +1,156 @@
+"""Frames of sound out of a container: nothing but audio is read, and damage is counted, never raised."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import av
+import numpy as np
+from av.stream import Discard
+
+from content_pipeline.errors import from_os_error
+from content_pipeline.media.source import Source
+from content_pipeline.media.timeline import Grid
+
+if TYPE_CHECKING:
+    from av.audio.stream import AudioStream
+    from av.container import InputContainer
+    from numpy.typing import NDArray
+
+    Samples = NDArray[np.float32]
+
+PREROLL_S = 1.0  # what a decoder needs to hear before a position it did not come to by itself
+
+_DISK_ERRNOS = {errno.EIO, errno.ESTALE, errno.EREMOTEIO}
+_MOST_DEMUX_ERRORS = 1_000  # a demuxer that makes no progress would go on for ever
+
+
+@contextmanager
+def audio_only(source: Source, *tracks: int) -> Iterator[tuple[InputContainer, list[AudioStream]]]:
+    """The recording with every packet skipped that does not belong to `tracks`."""
+    with source.container() as container:
+        streams = [container.streams.audio[track] for track in tracks]
+        for stream in container.streams:
+            if stream not in streams:
+                stream.discard = Discard.all
+        yield container, streams
+
+
+class FrameReader:
+    """Decodes one track; a packet that cannot be decoded leaves a hole in the time stamps and is counted."""
+
+    def __init__(self, source: Source, container: InputContainer, stream: AudioStream, origin_s: float) -> None:
+        self.bad_packets = 0
+        self._source = source
+        self._container = container
+        self._stream = stream
+        self._origin_s = origin_s
+
+    def frames(self, start_s: float = 0.0) -> Iterator[av.AudioFrame]:
+        """All frames from shortly before `start_s`."""
+        run_up_s = start_s - PREROLL_S
+        if run_up_s > 0:
+            self._seek(run_up_s)
+        for packet in self._packets():
+            if run_up_s > 0 and packet.pts is not None and self._at_s(packet) < run_up_s:
+                continue
+            try:
+                yield from packet.decode()
+            except av.error.FFmpegError:
+                self.bad_packets += 1
+
+    def grid(self) -> Grid | None:
+        """Where this track's frames stand, if its stamps are too coarse to tell by themselves."""
+        rate_hz = self._stream.rate
+        if self._stream.time_base is None or self._stream.time_base * rate_hz <= 1:
+            return None
+        positions = []
+        for frame in self.frames():
+            if frame.pts is None or frame.time_base is None:
+                return None
+            positions.append((round((frame.pts * frame.time_base - self._origin_s) * rate_hz), frame.samples))
+            if len(positions) == 2:
+                (first, length), (_, step) = positions
+                return Grid(first, first + length, step)
+        return None
+
+    def _seek(self, at_s: float) -> None:
+        """Go to the last packet before `at_s`; back to the start where the container's index leads past it."""
+        time_base = self._stream.time_base
+        if time_base is None:
+            return
+        try:
+            self._container.seek(int((at_s + self._origin_s) / time_base), stream=self._stream)
+            first = next(self._packets(), None)
+            if first is not None and first.pts is not None and self._at_s(first) <= at_s:
+                return
+            self._container.seek(self._stream.start_time or 0, stream=self._stream)
+        except av.error.FFmpegError:
+            self._container.seek(0)
+
+    def _packets(self) -> Iterator[av.Packet]:
+        errors = 0
+        packets = self._container.demux(self._stream)
+        while errors < _MOST_DEMUX_ERRORS:
+            try:
+                yield next(packets)
+            except StopIteration:
+                return
+            except av.error.FFmpegError as error:
+                if isinstance(error, OSError) and error.errno in _DISK_ERRNOS:
+                    raise from_os_error(error, self._source.path) from error
+                errors += 1
+                self.bad_packets += 1
+                packets = self._container.demux(self._stream)
+
+    def _at_s(self, packet: av.Packet) -> float:
+        assert packet.pts is not None
+        return float(packet.pts * packet.time_base) - self._origin_s
+
+
+class MonoQueue:
+    """Gathers frames and hands them out as one mono array: an array per frame costs more than decoding it."""
+
+    def __init__(self, first: av.AudioFrame) -> None:
+        self._like = (first.format.name, first.layout.name, first.sample_rate)
+        self._fifo = av.AudioFifo()
+        self._converter: av.AudioResampler | None = None
+
+    @property
+    def samples(self) -> int:
+        return self._fifo.samples
+
+    def fitting(self, frame: av.AudioFrame) -> list[av.AudioFrame]:
+        """The frame in the first one's format: a stream may change its channels or rate on the way."""
+        if (frame.format.name, frame.layout.name, frame.sample_rate) == self._like:
+            return [frame]
+        if self._converter is None:
+            self._converter = av.AudioResampler(*self._like)
+        return self._converter.resample(frame)
+
+    def put(self, frame: av.AudioFrame) -> None:
+        frame.pts = None  # positions are the timeline's business
+        self._fifo.write(frame)
+
+    def take(self) -> Samples:
+        frame = self._fifo.read()
+        return np.zeros(0, np.float32) if frame is None else to_mono(frame)
+
+
+def to_mono(frame: av.AudioFrame) -> Samples:
+    """The mean of the channels, full scale at 1; what is no number becomes silence."""
+    values = frame.to_ndarray()
+    channels = values if frame.format.is_planar else values.reshape(-1, frame.layout.nb_channels).T
+    if channels.dtype.kind in "iu":
+        bits = 8 * channels.dtype.itemsize
+        centred = channels.astype(np.float32) - np.float32(0 if channels.dtype.kind == "i" else 2 ** (bits - 1))
+        channels = centred / np.float32(2 ** (bits - 1))
+    if len(channels) == 2:
+        mono = (channels[0] + channels[1]) * np.float32(0.5)
+    else:
+        mono = channels.mean(axis=0) if len(channels) > 1 else channels[0]
+    mono = np.ascontiguousarray(mono, np.float32)
+    return mono if np.isfinite(np.dot(mono, mono)) else np.nan_to_num(mono, posinf=0.0, neginf=0.0).clip(-1, 1)

@@ -1,0 +1,249 @@
+"""Running the ffmpeg binary: one child, watched, limited, and never outliving its parent.
+
+The child has its own session, no stdin, a scrubbed environment and resource limits. Its progress is read
+while it runs; one that takes too long or stops moving is ended. How it ended is named by what it said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import IO
+
+from content_pipeline.errors import (
+    CorruptMedia,
+    DiskFull,
+    FfmpegFailed,
+    FfmpegStalled,
+    FfmpegTimedOut,
+    OutOfMemory,
+    PipelineError,
+)
+
+OUTPUT_LIMIT_BYTES = 64 << 30
+REPORT_EVERY_S = 0.5
+REPORT_EVERY_SHARE = 0.01
+_KEPT_LINES = 8
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How long a child may take, how long it may stand still, and what it may use."""
+
+    time_limit_s: float
+    stall_limit_s: float
+    memory_bytes: int
+    output_bytes: int = OUTPUT_LIMIT_BYTES
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a child that ended well said of its work."""
+
+    frames: int
+    decode_errors: int
+    concealed: int
+
+
+def ffmpeg_exe() -> str:
+    """The binary that comes with imageio-ffmpeg: always there, always the same version."""
+    import imageio_ffmpeg
+
+    return str(imageio_ffmpeg.get_ffmpeg_exe())
+
+
+def run_ffmpeg(
+    arguments: Sequence[str],
+    watch: Watch,
+    *,
+    descriptors: Sequence[int] = (),
+    expected_s: float | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Outcome:
+    """Run ffmpeg with `arguments` to its end. `progress` gets the share done, 0 to 1, now and then."""
+    command = [ffmpeg_exe(), "-hide_banner", "-nostdin", "-loglevel", "level+verbose", "-y", "-progress", "pipe:1"]
+    command += ["-stats_period", str(REPORT_EVERY_S), *arguments]
+    with _child(command, watch, descriptors) as process:
+        reader = _Reader(process, watch, _Throttle(progress, expected_s))
+        reader.follow()
+        code = process.wait()
+    if code != 0:
+        raise _named(code, reader.lines)
+    return Outcome(reader.frames, reader.decode_errors, reader.concealed)
+
+
+@contextlib.contextmanager
+def _child(command: list[str], watch: Watch, descriptors: Sequence[int]) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=tuple(descriptors),
+        env={"LC_ALL": "C", "PATH": os.defpath, "HOME": os.devnull},
+        start_new_session=True,
+        preexec_fn=_limits(watch, os.getpid()),
+    )
+    try:
+        yield process
+    finally:
+        end_group(process)
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a child and whatever it started; a child that has ended already is only collected."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@cache
+def _libc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def _limits(watch: Watch, parent: int) -> Callable[[], None]:
+    """What the child does to itself before it becomes ffmpeg. Everything is looked up before the fork."""
+    libc = _libc()
+    cpu_s = max(1, int(watch.time_limit_s * (os.cpu_count() or 1)) + 1)
+    wanted = (
+        (resource.RLIMIT_AS, watch.memory_bytes),
+        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_FSIZE, watch.output_bytes),
+        (resource.RLIMIT_CORE, 0),
+    )
+
+    def apply() -> None:
+        if libc is not None:
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != parent:  # the parent died before the request was made
+                os._exit(1)
+        for limit, value in wanted:
+            hard = resource.getrlimit(limit)[1]
+            allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(limit, (allowed, allowed))
+
+    return apply
+
+
+class _Throttle:
+    """Passes a share on when it grew by a hundredth or half a second went by."""
+
+    def __init__(self, progress: Callable[[float], None] | None, expected_s: float | None) -> None:
+        self._progress = progress
+        self._expected_s = expected_s
+        self._last_share, self._last_time = -1.0, 0.0
+
+    def at(self, done_s: float) -> None:
+        if self._progress is None or not self._expected_s:
+            return
+        share = min(1.0, max(0.0, done_s / self._expected_s))
+        now = time.monotonic()
+        if share - self._last_share >= REPORT_EVERY_SHARE or (
+            now - self._last_time >= REPORT_EVERY_S and share > self._last_share
+        ):
+            self._last_share, self._last_time = share, now
+            self._progress(share)
+
+
+class _Reader:
+    """Follows a child's two pipes until it closes them, or a limit is met."""
+
+    def __init__(self, process: subprocess.Popen[bytes], watch: Watch, throttle: _Throttle) -> None:
+        self._process, self._watch, self._throttle = process, watch, throttle
+        self._started_s = self._moved_s = time.monotonic()
+        self._rest: dict[str, bytes] = {"progress": b"", "log": b""}
+        self._position: str | None = None
+        self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.frames = self.decode_errors = self.concealed = 0
+
+    def follow(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            for name, pipe in (("progress", self._process.stdout), ("log", self._process.stderr)):
+                assert pipe is not None
+                selector.register(pipe, selectors.EVENT_READ, name)
+            while selector.get_map():
+                for key, _ in selector.select(self._patience_s()):
+                    self._read(selector, key.fileobj, key.data)
+                self._check()
+
+    def _read(self, selector: selectors.BaseSelector, pipe: IO[bytes] | object, name: str) -> None:
+        data = os.read(pipe.fileno(), 1 << 16)  # type: ignore[attr-defined]
+        if not data:
+            selector.unregister(pipe)  # type: ignore[arg-type]
+            return
+        *lines, self._rest[name] = (self._rest[name] + data).split(b"\n")
+        for line in lines:
+            text = line.decode("utf-8", "replace").strip()
+            self._on_progress(text) if name == "progress" else self._on_log(text)
+
+    def _on_progress(self, line: str) -> None:
+        key, _, value = line.partition("=")
+        if key == "frame" and value.strip().isdigit():
+            self.frames = int(value)
+        if key in ("frame", "total_size", "out_time_us") and value != "N/A":
+            mark = f"{key}={value}"
+            if key == "out_time_us" and value.lstrip("-").isdigit():
+                self._throttle.at(int(value) / 1e6)
+            if key == "total_size" and mark != self._position:
+                self._position, self._moved_s = mark, time.monotonic()
+            elif key == "frame" and mark != getattr(self, "_last_frame", None):
+                self._last_frame, self._moved_s = mark, time.monotonic()
+
+    def _on_log(self, line: str) -> None:
+        if "corrupt decoded frame" in line:
+            self.concealed += 1
+        errors = re.search(r"frames? decoded; (\d+) decode errors", line)
+        if errors is not None:
+            self.decode_errors += int(errors[1])
+        if "[error]" in line or "[fatal]" in line or "[panic]" in line:
+            self.lines.append(line)
+
+    def _patience_s(self) -> float:
+        now = time.monotonic()
+        left = min(self._started_s + self._watch.time_limit_s, self._moved_s + self._watch.stall_limit_s) - now
+        return min(1.0, max(0.01, left))
+
+    def _check(self) -> None:
+        now = time.monotonic()
+        if now - self._started_s > self._watch.time_limit_s:
+            raise FfmpegTimedOut(f"ffmpeg was ended after {self._watch.time_limit_s:g} s (render.time_limit_s)")
+        if now - self._moved_s > self._watch.stall_limit_s:
+            raise FfmpegStalled(f"ffmpeg made no progress for {self._watch.stall_limit_s:g} s (render.stall_limit_s)")
+
+
+_NAMED_BY_TEXT: tuple[tuple[str, type[PipelineError]], ...] = (
+    ("No space left on device", DiskFull),
+    ("Disk quota exceeded", DiskFull),
+    ("Cannot allocate memory", OutOfMemory),
+    ("Invalid data found when processing input", CorruptMedia),
+    ("moov atom not found", CorruptMedia),
+)
+
+
+def _named(code: int, lines: Sequence[str]) -> PipelineError:
+    said = "; ".join(lines) if lines else "it said nothing"
+    if code == -signal.SIGXFSZ:
+        return DiskFull(f"ffmpeg passed the limit on output size: {said}")
+    if code == -signal.SIGXCPU:
+        return FfmpegTimedOut(f"ffmpeg passed its CPU limit: {said}")
+    kind = next((kind for text, kind in _NAMED_BY_TEXT if text in said), FfmpegFailed)
+    ending = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+    return kind(f"ffmpeg {ending}: {said}")

@@ -1,0 +1,9 @@
+"""The pictures a person looks at: what detection heard, and what the highlights show.
+
+Pillow draws them. Nothing here decides anything: a picture that is missing costs no highlight.
+"""
+
+from content_pipeline.media.preview.contact_sheet import contact_sheet
+from content_pipeline.media.preview.plot import detections_plot
+
+__all__ = ["contact_sheet", "detections_plot"]

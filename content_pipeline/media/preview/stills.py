@@ -1,0 +1,243 @@
+"""One picture per highlight, for as little decoding as the recording allows.
+
+A keyframe inside the highlight costs one frame. Where there is none, frames are decoded from the keyframe
+before it, within a budget for the whole sheet; past the budget that keyframe stands in, and says when it is from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
+
+from PIL import Image
+
+from content_pipeline.errors import NoPicture, printable
+from content_pipeline.media.preview.canvas import midpoint_s
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.packet import Packet
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+
+    from content_pipeline.media.probe import MediaInfo, VideoTrack
+    from content_pipeline.media.source import Source
+    from content_pipeline.media.spans import Span
+
+    VideoPacket = Packet[VideoStream]
+
+# About four seconds of one core: two and a half minutes of 720p30.
+FORWARD_BUDGET_PIXELS = 4_500 * 1280 * 720
+# MPEG-TS has no index: a seek lands somewhat behind where it was asked to, perhaps past the keyframe.
+_STEPS_BACK_S = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 60.0, float("inf"))
+_THREADS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Still:
+    """A picture, right way up, and the moment of the recording it shows."""
+
+    image: Image.Image
+    at_s: float
+
+
+def stills(source: Source, info: MediaInfo, spans: Sequence[Span], size: tuple[int, int]) -> list[Still | None]:
+    """A picture for each span, fitted into `size`; None where nothing of it could be decoded."""
+    video = info.video
+    if video is None:
+        raise NoPicture(f"{printable(source.path)} holds no picture to show")
+    found: dict[Span, Still | None] = {}
+    with _cursor(source, video, "NONKEY", threads=1) as keys, _cursor(source, video, "NONREF", _THREADS) as forward:
+        reader = _Reader(info, video, keys, forward)
+        # In the order of time, so that one run through a file without keyframes serves every highlight.
+        for span in sorted(set(spans)):
+            frame = reader.frame_of(span)
+            image = None if frame is None else _picture(frame, keys.sample_aspect, video.rotation_degrees, size)
+            if frame is None or image is None:
+                found[span] = None
+            else:
+                found[span] = Still(image, keys.time_s(frame) - info.origin_s)
+    return [found[span] for span in spans]
+
+
+class _Reader:
+    def __init__(self, info: MediaInfo, video: VideoTrack, keys: _Cursor, forward: _Cursor) -> None:
+        self._info = info
+        self._frame_rate = video.frame_rate if video.frame_rate > 0 else 60.0
+        self._keys = keys
+        self._forward = forward
+        self._budget_pixels = FORWARD_BUDGET_PIXELS
+
+    def frame_of(self, span: Span) -> VideoFrame | None:
+        start_s, end_s = (self._info.origin_s + edge for edge in (span.start_s, span.end_s))
+        middle_s = self._info.origin_s + midpoint_s(span)
+        before = self._keys.keyframe_before(middle_s)
+        if before is not None and self._keys.time_s(before) >= start_s:
+            return before
+        after = self._keys.keyframe_after(middle_s, end_s)
+        if after is not None:
+            return after
+        if before is None:
+            return None
+        return self._frame_after(before, start_s, middle_s)
+
+    def _frame_after(self, keyframe: VideoFrame, start_s: float, middle_s: float) -> VideoFrame | None:
+        """The frame in the middle; the keyframe where getting there costs too much; None where all between is damaged."""
+        keyframe_s = self._keys.time_s(keyframe)
+        frames = int((middle_s - self._forward.resumed_at_s(keyframe_s, middle_s)) * self._frame_rate) + 1
+        pixels = frames * keyframe.width * keyframe.height
+        if pixels > self._budget_pixels:
+            return keyframe
+        self._budget_pixels -= pixels
+        # The rate is what the file claims: twice as many frames is a variable rate, more is a lie.
+        frame = self._forward.decode_to(keyframe_s, middle_s, most_frames=2 * frames + 64)
+        return frame if frame is not None and self._forward.time_s(frame) >= start_s else None
+
+
+@contextmanager
+def _cursor(
+    source: Source, video: VideoTrack, skip_frame: Literal["NONKEY", "NONREF"], threads: int
+) -> Iterator[_Cursor]:
+    from av.stream import Discard
+    from av.video.stream import VideoStream
+
+    with source.container() as container:
+        stream = container.streams[video.index]
+        if not isinstance(stream, VideoStream):
+            raise NoPicture(f"{printable(source.path)} has no picture in stream {video.index}")
+        for other in container.streams:
+            other.discard = Discard.default if other is stream else Discard.all
+        stream.codec_context.skip_frame = skip_frame
+        stream.codec_context.thread_count = threads
+        yield _Cursor(container, stream)
+
+
+class _Cursor:
+    """A place in the video stream. Damage on the way is stepped over: no frame is an answer, never an error."""
+
+    def __init__(self, container: InputContainer, stream: VideoStream) -> None:
+        import av
+
+        self._container = container
+        self._stream = stream
+        self._tick_s = float(stream.time_base or 1 / av.time_base)
+        self._first_s = (stream.start_time or 0) * self._tick_s
+        self._position_s: float | None = None
+        self._damage = av.error.FFmpegError
+
+    @property
+    def sample_aspect(self) -> float:
+        return float(self._stream.codec_context.sample_aspect_ratio or 1) or 1.0
+
+    def time_s(self, item: VideoFrame | VideoPacket) -> float:
+        """On the file's clock. AVI stamps only the order of decoding."""
+        stamp = item.pts if item.pts is not None else item.dts
+        return 0.0 if stamp is None else stamp * self._tick_s
+
+    def keyframe_before(self, target_s: float) -> VideoFrame | None:
+        """The nearest keyframe at or before `target_s`."""
+        packet = self._seek_before(target_s)
+        return None if packet is None else self._decoded_alone(packet)
+
+    def keyframe_after(self, target_s: float, end_s: float) -> VideoFrame | None:
+        """The first keyframe in `[target_s, end_s)`."""
+        packet = self._next_keyframe(end_s) if self._seek(target_s, backward=False) else None
+        return None if packet is None or self.time_s(packet) < target_s else self._decoded_alone(packet)
+
+    def resumed_at_s(self, keyframe_s: float, target_s: float) -> float:
+        """Where decoding towards `target_s` starts: here, if here is on the way."""
+        if self._position_s is not None and keyframe_s <= self._position_s <= target_s:
+            return self._position_s
+        return keyframe_s
+
+    def decode_to(self, keyframe_s: float, target_s: float, most_frames: int) -> VideoFrame | None:
+        """The frame at `target_s`, or the last readable one on the way."""
+        first = None
+        if self.resumed_at_s(keyframe_s, target_s) == keyframe_s:
+            first = self._seek_before(target_s)
+            if first is None:
+                return None
+        last = None
+        for count, frame in enumerate(self._frames(first)):
+            last, self._position_s = frame, self.time_s(frame)
+            if self._position_s >= target_s or count >= most_frames:
+                break
+        return last
+
+    def _frames(self, first: VideoPacket | None) -> Iterator[VideoFrame]:
+        for packet in chain([] if first is None else [first], self._packets()):
+            with suppress(self._damage):
+                yield from (frame for frame in self._stream.codec_context.decode(packet) if not frame.is_corrupt)
+
+    def _seek_before(self, target_s: float) -> VideoPacket | None:
+        """The keyframe packet at or before `target_s`; what follows it is read next."""
+        for back_s in _STEPS_BACK_S:
+            aim_s = max(self._first_s, target_s - back_s)
+            packet = self._next_keyframe(target_s + self._tick_s) if self._seek(aim_s, backward=True) else None
+            if packet is not None or aim_s == self._first_s:
+                return packet
+        return None
+
+    def _next_keyframe(self, end_s: float) -> VideoPacket | None:
+        """The next keyframe packet, if it lies before `end_s`."""
+        for packet in self._packets():
+            if self.time_s(packet) >= end_s:
+                break
+            if packet.is_keyframe and packet.size:
+                return packet
+        return None
+
+    def _packets(self) -> Iterator[VideoPacket]:
+        with suppress(self._damage):
+            yield from self._container.demux(self._stream)
+
+    def _decoded_alone(self, packet: VideoPacket) -> VideoFrame | None:
+        """The keyframe without what follows it: the decoder is drained, as it may hold a frame back."""
+        context = self._stream.codec_context
+        frames: list[VideoFrame] = []
+        for part in (packet, None):
+            with suppress(self._damage):
+                frames += context.decode(part)
+        context.flush_buffers()
+        return next((frame for frame in frames if not frame.is_corrupt), None)
+
+    def _seek(self, target_s: float, *, backward: bool) -> bool:
+        self._position_s = None
+        try:
+            self._container.seek(round(target_s / self._tick_s), stream=self._stream, backward=backward)
+        except self._damage:
+            return False
+        return True
+
+
+def _picture(frame: VideoFrame, sample_aspect: float, turn: int, size: tuple[int, int]) -> Image.Image | None:
+    import av
+
+    room = size if turn % 180 == 0 else size[::-1]
+    width, height = _fitted_size(frame.width * sample_aspect, frame.height, room)
+    try:
+        small = frame.reformat(width, height, "rgb24", interpolation="AREA")
+        return _turned(Image.fromarray(small.to_ndarray()), turn)
+    except (av.error.FFmpegError, ValueError):
+        return None  # a pixel format that cannot be converted
+
+
+def _fitted_size(width: float, height: float, room: tuple[int, int]) -> tuple[int, int]:
+    scale = min(room[0] / width, room[1] / height)
+    return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+def _turned(image: Image.Image, clockwise_degrees: int) -> Image.Image:
+    quarter_turns = {
+        0: None,
+        90: Image.Transpose.ROTATE_270,
+        180: Image.Transpose.ROTATE_180,
+        270: Image.Transpose.ROTATE_90,
+    }
+    if clockwise_degrees not in quarter_turns:
+        return image.rotate(-clockwise_degrees, Image.Resampling.BICUBIC, expand=True)
+    turn = quarter_turns[clockwise_degrees]
+    return image if turn is None else image.transpose(turn)

@@ -1,0 +1,149 @@
+"""The file of one clip: NUT, which keeps any codec and any clock exactly.
+
+The clip's first picture stands at `LEAD_S`, so that sound from before it has a place too. Pictures are stored
+in decoding order with their display time only; the decoding times are made once, for the whole montage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from content_pipeline.errors import CorruptMedia, from_os_error, printable
+from content_pipeline.media.render import h264
+
+if TYPE_CHECKING:
+    import av
+    from av.audio.stream import AudioStream
+    from av.container import InputContainer, OutputContainer
+    from av.packet import Packet
+    from av.video.stream import VideoStream
+
+LEAD_S = 10
+SoundKind = Literal["aac", "pcm"]
+"""`aac`: the recording's own packets, a little more than the clip. `pcm`: exactly the clip's samples."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One coded picture: `pts` in ticks after the clip's start."""
+
+    data: bytes
+    pts: int
+    key: bool
+
+
+class ClipWriter:
+    """Writes pictures, then sound. Use as `with ClipWriter.open(path) as writer`."""
+
+    def __init__(self, container: OutputContainer) -> None:
+        self._container = container
+        self._video: VideoStream | None = None
+        self._audio: AudioStream | None = None
+        self._time_base = Fraction(1)
+        self._written = 0
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path) -> Iterator[ClipWriter]:
+        import av
+
+        try:
+            with av.open(f"file:{path.absolute()}", "w", format="nut") as container:
+                yield cls(container)
+        except av.error.FFmpegError as error:
+            path.unlink(missing_ok=True)
+            if isinstance(error, OSError) and error.errno is not None:
+                raise from_os_error(error, path) from error
+            raise
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+    def add_video(self, template: VideoStream, sets: h264.ParameterSets, time_base: Fraction) -> None:
+        # Opaque: the stream is only copied, so the reader's codec describes it and no encoder is opened.
+        self._video = self._container.add_stream_from_template(template, opaque=True)
+        self._video.codec_context.extradata = sets.as_box()
+        self._video.time_base = self._time_base = time_base
+
+    def add_aac(self, template: AudioStream) -> None:
+        self._audio = self._container.add_stream_from_template(template)
+        self._audio.time_base = Fraction(1, template.rate)
+
+    def add_pcm(self, rate_hz: int, channels: int) -> None:
+        stream = self._container.add_stream("pcm_s16le", rate=rate_hz)
+        stream.layout = "mono" if channels == 1 else "stereo"
+        stream.time_base = Fraction(1, rate_hz)
+        self._audio = stream
+
+    def write_picture(self, picture: Picture) -> None:
+        import av
+
+        packet = av.Packet(picture.data)
+        packet.pts = picture.pts + round(LEAD_S / self._time_base)
+        packet.dts = self._written  # only has to grow: see above
+        packet.is_keyframe = picture.key
+        packet.time_base = self._time_base
+        assert self._video is not None
+        packet.stream = self._video
+        self._container.mux(packet)
+        self._written += 1
+
+    def write_sound_packet(self, data: bytes, position: int, duration: int) -> None:
+        """`position` in samples after the clip's start; may be negative, down to `-LEAD_S`."""
+        import av
+
+        assert self._audio is not None
+        packet = av.Packet(data)
+        packet.time_base = Fraction(1, self._audio.rate)
+        packet.pts = packet.dts = position + LEAD_S * self._audio.rate
+        packet.duration = duration
+        packet.is_keyframe = True
+        packet.stream = self._audio
+        self._container.mux(packet)
+
+    def write_samples(self, frame: av.AudioFrame | None) -> None:
+        assert self._audio is not None
+        for packet in self._audio.encode(frame):
+            self._container.mux(packet)
+
+
+@contextmanager
+def open_clip(path: Path) -> Iterator[InputContainer]:
+    """A clip file for reading. It is our own, yet nothing but a clip is accepted for one."""
+    import av
+
+    try:
+        container = av.open(
+            f"file:{path.absolute()}", container_options={"protocol_whitelist": "file", "format_whitelist": "nut"}
+        )
+    except (av.error.FFmpegError, OSError) as error:
+        raise CorruptMedia(f"{printable(path)} is not a readable clip: {error}") from error
+    with container:
+        yield container
+
+
+def pictures(container: InputContainer) -> Iterator[Packet[VideoStream]]:
+    """The pictures in decoding order, `pts` in ticks after the clip's start."""
+    stream = container.streams.video[0]
+    assert stream.time_base is not None
+    lead = round(LEAD_S / stream.time_base)
+    for packet in container.demux(stream):
+        if packet.size and packet.pts is not None:
+            packet.pts -= lead
+            yield packet
+
+
+def sound_packets(container: InputContainer) -> Iterator[Packet[AudioStream]]:
+    """The sound's packets, `pts` in ticks after the clip's start."""
+    stream = container.streams.audio[0]
+    assert stream.time_base is not None
+    lead = round(LEAD_S / stream.time_base)
+    for packet in container.demux(stream):
+        if packet.size and packet.pts is not None:
+            packet.pts -= lead
+            yield packet

@@ -1,0 +1,161 @@
+"""Encoding a span's pictures to the contract, by an ffmpeg child: any recording comes out alike.
+
+Constant frame rate, square pixels, upright, even size, 8-bit 4:2:0; with a frame size given, fitted into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from content_pipeline.errors import CorruptMedia, printable
+from content_pipeline.media.ffmpeg import Watch, run_ffmpeg
+from content_pipeline.media.probe import MediaInfo
+from content_pipeline.media.render import h264
+from content_pipeline.media.render.clip_file import ClipWriter, Picture, open_clip
+from content_pipeline.media.render.survey import MAX_DAMAGED_SHARE
+from content_pipeline.media.source import OPEN_OPTIONS, Source
+from content_pipeline.media.spans import Span
+from content_pipeline.settings import LimitSettings, RenderSettings
+
+LEAD_S = 1.0
+"""Pictures read before the start: of a variable rate, the one that still stands there is needed."""
+KEYFRAME_EVERY_S = 2.0
+
+
+@dataclass(frozen=True)
+class FrameSize:
+    """A size that pictures are fitted into, with bars where the shape differs."""
+
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What an encode made: pictures at a constant rate."""
+
+    pictures: int
+    time_base: Fraction
+    damaged: int
+
+
+def frame_rate(settings: RenderSettings) -> Fraction:
+    return Fraction(settings.fps).limit_denominator(1001)
+
+
+def picture_count(span: Span, settings: RenderSettings) -> int:
+    return max(1, round(span.duration_s * frame_rate(settings)))
+
+
+@contextmanager
+def encoded_pictures(
+    source: Source,
+    info: MediaInfo,
+    span: Span,
+    settings: RenderSettings,
+    limits: LimitSettings,
+    size: FrameSize | None,
+    beside: Path,
+    progress: Callable[[float], None] | None,
+) -> Iterator[EncodedFile]:
+    """Encode into a file beside the clip, which is gone again when the block ends."""
+    path = beside.with_name(beside.name + ".pictures")
+    try:
+        yield _encode(source, info, span, settings, limits, size, path, progress)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class EncodedFile:
+    path: Path
+    damaged: int
+
+    def write_to(self, writer: ClipWriter, add_sound: Callable[[], object]) -> Encoded:
+        """Move the pictures into the clip; the first one becomes the clip's start."""
+        count, first_pts = 0, 0
+        with open_clip(self.path) as container:
+            stream = container.streams.video[0]
+            assert stream.time_base is not None
+            sets = h264.parameter_sets(stream.codec_context.extradata or b"")
+            writer.add_video(stream, sets, stream.time_base)
+            add_sound()
+            for packet in container.demux(stream):
+                if packet.size == 0 or packet.pts is None:
+                    continue
+                first_pts = packet.pts if count == 0 else first_pts
+                units = h264.units_of(memoryview(packet), sets.length_size)
+                writer.write_picture(Picture(h264.prefixed(units), packet.pts - first_pts, packet.is_keyframe))
+                count += 1
+            return Encoded(count, stream.time_base, self.damaged)
+
+
+def _encode(
+    source: Source,
+    info: MediaInfo,
+    span: Span,
+    settings: RenderSettings,
+    limits: LimitSettings,
+    size: FrameSize | None,
+    path: Path,
+    progress: Callable[[float], None] | None,
+) -> EncodedFile:
+    count = picture_count(span, settings)
+    outcome = run_ffmpeg(
+        [*_input(source, info, span, limits), *_pictures(span, settings, size), f"file:{path.absolute()}"],
+        Watch(settings.time_limit_s, settings.stall_limit_s, limits.max_memory_bytes),
+        descriptors=(source.descriptor,),
+        expected_s=span.duration_s,
+        progress=progress,
+    )
+    where = f"{printable(source.path)}: between {span.start_s:.2f} and {span.end_s:.2f} s"
+    if outcome.frames < count - 1:
+        raise CorruptMedia(f"{where} only {outcome.frames} of {count} pictures could be made")
+    damaged = outcome.decode_errors + outcome.concealed
+    if damaged > MAX_DAMAGED_SHARE * count:
+        raise CorruptMedia(f"{where} {damaged} pictures are damaged")
+    return EncodedFile(path, damaged)
+
+
+def _input(source: Source, info: MediaInfo, span: Span, limits: LimitSettings) -> list[str]:
+    assert info.video is not None
+    lead_s = min(LEAD_S, span.start_s)
+    options = {**OPEN_OPTIONS, "protocol_whitelist": "file,pipe", "max_streams": str(limits.max_streams)}
+    arguments = [part for name, value in options.items() for part in (f"-{name}", value)]
+    arguments += ["-max_pixels", str(limits.max_pixels)]
+    # On the container's own clock, so that no guess of the child about its start matters.
+    arguments += ["-seek_timestamp", "1", "-ss", f"{info.origin_s + span.start_s - lead_s:.6f}"]
+    arguments += ["-t", f"{lead_s + span.duration_s + LEAD_S:.6f}", "-i", source.url]
+    return [*arguments, "-map", f"0:{info.video.index}", "-an", "-sn", "-dn", "-map_metadata", "-1"]
+
+
+def _pictures(span: Span, settings: RenderSettings, size: FrameSize | None) -> list[str]:
+    rate = frame_rate(settings)
+    lead_s = min(LEAD_S, span.start_s)
+    filters = [
+        f"setpts=PTS-{lead_s:.6f}/TB",
+        f"fps={rate.numerator}/{rate.denominator}:start_time=0:round=near",
+        *_shape(size),
+        f"format={settings.pixel_format}",
+    ]
+    return [
+        *("-vf", ",".join(filters), "-frames:v", str(picture_count(span, settings)), "-fps_mode", "passthrough"),
+        *("-c:v", settings.codec, "-profile:v", settings.profile, "-preset", settings.preset),
+        *("-crf", str(settings.crf), "-g", str(max(1, round(KEYFRAME_EVERY_S * rate))), "-f", "nut"),
+    ]
+
+
+def _shape(size: FrameSize | None) -> list[str]:
+    if size is None:
+        return ["scale=trunc(iw*sar/2)*2:trunc(ih/2)*2", "setsar=1"]
+    inside = f"{size.width}:{size.height}"
+    return [
+        "scale=iw*sar:ih",
+        f"scale={inside}:force_original_aspect_ratio=decrease:force_divisible_by=2",
+        f"pad={inside}:(ow-iw)/2:(oh-ih)/2",
+        "setsar=1",
+    ]

@@ -1,0 +1,266 @@
+"""Sound in, curves out, block by block: the whole-file result of librosa in a few megabytes.
+
+The percussive curve is `rms(hpss(y)[1])`: a short-time Fourier transform, medians of the power over 31 frames
+(what lasts: harmonic) and over 31 bins (what is broad: percussive), a soft mask, the inverse transform, and the
+RMS of the result. A median commutes with anything that keeps order, so it is taken of 16-bit codes of the power.
+
+Frames are kept in the order of `medians`: number `16 * g + r` of a block at `[r, g]`. Results come one group
+(16 frames) after their input, because the median over time looks 15 frames ahead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import fft
+
+from content_pipeline.media.curves import FRAME_SAMPLES, HOP_SAMPLES, Curves
+from content_pipeline.media.medians import GROUP, HALF, RunningMedian, mirrored
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+
+BINS = FRAME_SAMPLES // 2 + 1
+LOUDEST_SAMPLE = 16.0  # full scale is 1; what lies beyond this is damage, and would not fit the codes
+
+_OVERLAP = FRAME_SAMPLES // HOP_SAMPLES
+_HANN = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(FRAME_SAMPLES) / FRAME_SAMPLES)
+_HANN_POWER = float((_HANN**2).sum())
+
+# A code is 16 bits of a float32 power: 6 of the exponent, 10 of the mantissa. Scaling keeps the power below 2 and
+# the floor keeps it above 2**-62, where the bits left out are always the same, so cutting them off keeps order.
+_SCALE = 2.0**-14
+_FLOOR = np.float32(2.0**-62)
+_CODE_SHIFT = 13
+_DECODED_SCALE = 2.0**-64  # a code moved back lacks the top bit of the exponent
+
+# Of white noise about half the power lies below min(power, median): this makes its broadband level equal its RMS.
+_NOISE_SHARE = 0.528
+_BROADBAND_SCALE = 2.0 / (FRAME_SAMPLES * _HANN_POWER * _NOISE_SHARE * _SCALE**2 * _DECODED_SCALE)
+_SILENT_LEVEL = 1e-6  # -120 dB: what the floor of the codes adds up to
+
+
+class CurveStream:
+    """Builds the curves of one track from mono blocks at 22,050 Hz; the size of the blocks does not matter."""
+
+    def __init__(self, percussive_margin: float, groups: int = 8) -> None:
+        self._groups = groups
+        self._frames = GROUP * groups
+        self._weight = np.float32(percussive_margin**2)
+        self._allocate()
+        self._filled = FRAME_SAMPLES // 2  # librosa centres frame 0 on sample 0: half a frame of silence before it
+        self._samples_seen = 0
+        self._first_frame = 0  # of the block being filled
+        self._last_frame: int | None = None  # of the recording, once its end is known
+        self._was_silent = True
+        self._hop_energy: list[Floats] = []
+        self._percussive_energy: list[Floats] = []
+        self._broadband_power: list[Floats] = []
+
+    def _allocate(self) -> None:
+        shape = (GROUP, self._groups)
+        self._window = (_HANN * _SCALE).astype(np.float32)
+        # An even overlap of squared windows adds up to 3/2; the hops at either end differ, see `_edge_energy`.
+        self._synthesis_window = (_HANN / _SCALE).astype(np.float32)
+        self._samples = np.zeros((self._frames - 1) * HOP_SAMPLES + FRAME_SAMPLES, np.float32)
+        sample_bytes = self._samples.itemsize
+        hop_bytes = HOP_SAMPLES * sample_bytes
+        self._framed = np.lib.stride_tricks.as_strided(
+            self._samples, (*shape, FRAME_SAMPLES), (hop_bytes, GROUP * hop_bytes, sample_bytes), writeable=False
+        )
+        self._windowed = np.empty((*shape, FRAME_SAMPLES), np.float32)
+        self._squares = np.empty((*shape, 2 * BINS), np.float32)
+        self._power = np.empty((*shape, BINS), np.float32)
+        self._over_time = RunningMedian(self._groups + 2, BINS)
+        self._over_frequency = RunningMedian(BINS // GROUP + 3, self._frames)
+        self._percussive = np.empty((*shape, BINS), np.uint32)
+        self._harmonic = np.empty((*shape, BINS), np.uint32)
+        self._broad = np.empty((GROUP, BINS // GROUP + 1, self._frames), np.uint32)
+        self._masked = np.empty((*shape, BINS), np.complex64)
+        self._last_group = np.zeros((GROUP, BINS), np.complex64)
+        self._pieces = np.zeros((self._frames + _OVERLAP - 1, FRAME_SAMPLES), np.float32)
+
+    def push(self, samples: Floats) -> None:
+        self._samples_seen += len(samples)
+        while len(samples):
+            count = min(len(samples), len(self._samples) - self._filled)
+            target = self._samples[self._filled : self._filled + count]
+            np.clip(samples[:count], -LOUDEST_SAMPLE, LOUDEST_SAMPLE, out=target)
+            self._filled += count
+            samples = samples[count:]
+            if self._filled == len(self._samples):
+                self._advance()
+
+    def finish(self) -> Curves:
+        """Close the recording: silence follows, and the median over time sees its last frames mirrored."""
+        self._last_frame = self._samples_seen // HOP_SAMPLES
+        # Results lag by a group, and the last hop needs the two (absent) frames after it.
+        while self._first_frame < self._last_frame + GROUP + _OVERLAP - 1:
+            self._samples[self._filled :] = 0
+            self._advance()
+        frames = self._last_frame + 1
+        percussive = np.concatenate(self._percussive_energy)[GROUP:]
+        percussive[:2] = 0  # before the first sample
+        percussive[frames + 2 :] = 0
+        broadband = np.sqrt(np.concatenate(self._broadband_power)[GROUP : GROUP + frames] * _BROADBAND_SCALE)
+        broadband[broadband < _SILENT_LEVEL] = 0
+        return Curves(
+            percussive=_rms_of_frames(percussive, frames),
+            rms=_rms_of_frames(np.concatenate(self._hop_energy), frames),
+            broadband=broadband.astype(np.float32),
+        )
+
+    def _advance(self) -> None:
+        """Turn the full buffer into one block of results, and keep the overlap."""
+        self._measure_block()
+        consumed = self._frames * HOP_SAMPLES
+        kept = len(self._samples) - consumed
+        self._samples[:kept] = self._samples[consumed:].copy()
+        self._filled = kept
+        self._first_frame += self._frames
+
+    def _measure_block(self) -> None:
+        hops = self._samples[: self._frames * HOP_SAMPLES].reshape(self._frames, HOP_SAMPLES)
+        self._hop_energy.append(np.einsum("ij,ij->i", hops, hops))
+        is_silent = not self._samples.any()
+        if is_silent and self._was_silent and self._first_frame > 0:
+            self._append_silence()
+            return
+        self._was_silent = is_silent
+        spectrum = self._transform()
+        self._encode_power(spectrum)
+        self._broadband_power.append(self._median_over_frequency())
+        mask = self._mask()
+        np.multiply(self._last_group, mask[:, 0], out=self._masked[:, 0])
+        np.multiply(spectrum[:, :-1], mask[:, 1:], out=self._masked[:, 1:])
+        self._last_group[:] = spectrum[:, -1]
+        self._percussive_energy.append(self._overlap_add())
+
+    def _append_silence(self) -> None:
+        """Two silent blocks in a row: nothing sounds in the results, and the state is silence already.
+
+        The tail of the overlap is not: a silent block leaves only zeros in it, so it need not be touched.
+        """
+        self._hop_energy[-1][:] = 0
+        self._broadband_power.append(np.zeros(self._frames, np.float32))
+        self._percussive_energy.append(np.zeros(self._frames, np.float32))
+
+    def _transform(self) -> NDArray[np.complex64]:
+        np.multiply(self._framed, self._window, out=self._windowed)
+        spectrum: NDArray[np.complex64] = fft.rfft(self._windowed, overwrite_x=True)
+        if self._last_frame is not None:
+            for frame in range(max(self._last_frame + 1, self._first_frame), self._first_frame + self._frames):
+                group, row = divmod(frame - self._first_frame, GROUP)
+                spectrum[row, group] = 0  # after the last frame
+        return spectrum
+
+    def _encode_power(self, spectrum: NDArray[np.complex64]) -> None:
+        """Append the codes of the power to the two groups kept of the last block; mirror them at either end."""
+        parts = spectrum.view(np.float32)
+        np.multiply(parts, parts, out=self._squares)
+        np.add(self._squares[..., ::2], self._squares[..., 1::2], out=self._power)
+        np.maximum(self._power, _FLOOR, out=self._power)
+        bits = self._power.view(np.uint32)
+        np.right_shift(bits, _CODE_SHIFT, out=bits)
+        codes = self._over_time.values
+        codes[:, :2] = codes[:, -2:]
+        codes[:, 2:] = bits  # the cast drops the bits that are always the same
+        self._mirror(codes)
+
+    def _mirror(self, codes: NDArray[Any]) -> None:
+        last = self._last_frame
+        count = self._first_frame + self._frames if last is None else last + 1
+        outside = np.arange(0)
+        if self._first_frame == 0:
+            outside = np.arange(-HALF, 0)
+        if last is not None:
+            after = np.arange(max(last + 1, self._first_frame), min(last + 1 + HALF, self._first_frame + self._frames))
+            outside = np.concatenate([outside, after])
+        for frame, seen in zip(outside, mirrored(outside, count), strict=True):
+            (group, row), (from_group, from_row) = (
+                divmod(int(number) - self._first_frame + 2 * GROUP, GROUP) for number in (frame, seen)
+            )
+            codes[row, group] = codes[from_row, from_group]
+
+    def _median_over_frequency(self) -> Floats:
+        """Leaves the medians in `_percussive` as power; gives the power of the broadband sound of each frame."""
+        whole = BINS // GROUP
+        codes = self._over_time.values[:, 1:-1]
+        bins = self._over_frequency.values
+        shape = (GROUP, self._groups)
+        by_bin = bins.reshape(GROUP, -1, *shape)
+        by_bin[:, 1 : whole + 1] = codes[..., : whole * GROUP].reshape(*shape, whole, GROUP).transpose(3, 2, 0, 1)
+        by_bin[0, whole + 1] = codes[..., -1]
+        bins[1:, 0] = bins[HALF - 1 :: -1, 1]
+        bins[1, whole + 1] = bins[0, whole + 1]
+        bins[2:, whole + 1] = bins[:1:-1, whole]
+        medians = self._over_frequency()
+        by_frame = medians.reshape(GROUP, -1, *shape)
+        power = self._percussive
+        power[..., : whole * GROUP].reshape(*shape, whole, GROUP)[:] = by_frame[:, :whole].transpose(2, 3, 1, 0)
+        power[..., -1] = by_frame[0, whole]
+        np.left_shift(power, _CODE_SHIFT, out=power)
+        return self._sum_below(bins[:, 1:-1], medians)
+
+    def _sum_below(self, bins: NDArray[Any], medians: NDArray[Any]) -> Floats:
+        """The sum over frequency of min(power, median); order `[r, g]` becomes order of time."""
+        np.minimum(bins, medians, out=medians)
+        self._broad[:] = medians
+        np.left_shift(self._broad, _CODE_SHIFT, out=self._broad)
+        power = self._broad.view(np.float32)
+        total = power[:, :-1].reshape(-1, self._frames).sum(axis=0) + power[0, -1]
+        in_time: Floats = total.reshape(GROUP, self._groups).T.reshape(-1)
+        return in_time
+
+    def _mask(self) -> Floats:
+        """The share of each bin that is percussive: p / (p + margin^2 h) of the median powers."""
+        self._harmonic[:] = self._over_time()
+        np.left_shift(self._harmonic, _CODE_SHIFT, out=self._harmonic)
+        harmonic, percussive = self._harmonic.view(np.float32), self._percussive.view(np.float32)
+        np.multiply(harmonic, self._weight, out=harmonic)
+        np.add(harmonic, percussive, out=harmonic)
+        np.divide(percussive, harmonic, out=percussive)
+        return percussive
+
+    def _overlap_add(self) -> Floats:
+        """The percussive sound of the block, as the energy of each hop."""
+        sound = fft.irfft(self._masked, FRAME_SAMPLES, overwrite_x=True)
+        pieces, extra = self._pieces, _OVERLAP - 1
+        pieces[:extra] = pieces[-extra:]
+        in_time = pieces[extra:].reshape(self._groups, GROUP, FRAME_SAMPLES).transpose(1, 0, 2)
+        np.multiply(sound, self._synthesis_window, out=in_time)
+        hops = pieces[extra:, :HOP_SAMPLES].copy()
+        for part in range(1, _OVERLAP):
+            hops += pieces[extra - part : len(pieces) - part, part * HOP_SAMPLES : (part + 1) * HOP_SAMPLES]
+        energy: Floats = np.einsum("ij,ij->i", hops, hops) * np.float32(1 / 1.5**2)
+        self._correct_edges(energy, hops)
+        return energy
+
+    def _correct_edges(self, energy: Floats, hops: Floats) -> None:
+        """At either end fewer windows overlap, and the last hop is cut at the last sample."""
+        last = self._last_frame
+        first_hop = self._first_frame - GROUP - 2
+        for hop in {0} if last is None else {0, last - 1, last}:
+            if 0 <= hop and 0 <= hop - first_hop < self._frames:
+                sound = hops[hop - first_hop] / _window_sum(hop, last)
+                if hop == last:
+                    sound = sound[: self._samples_seen - hop * HOP_SAMPLES]
+                energy[hop - first_hop] = np.dot(sound, sound)
+
+
+def _window_sum(hop: int, last_frame: int | None) -> Floats:
+    """The squared windows of the frames that exist and reach into `hop`."""
+    quarters = (_HANN**2).reshape(_OVERLAP, HOP_SAMPLES)
+    present = [part for part in range(_OVERLAP) if 0 <= hop + 2 - part and (last_frame is None or hop + 2 - part <= last_frame)]
+    total: Floats = quarters[present].sum(axis=0).astype(np.float32)
+    return total
+
+
+def _rms_of_frames(hop_energy: Floats, frames: int) -> Floats:
+    """RMS over windows of four hops, the first of which starts two hops before the recording."""
+    total = sum(hop_energy[part : part + frames] for part in range(_OVERLAP))
+    rms: Floats = np.sqrt(total / FRAME_SAMPLES).astype(np.float32)
+    return rms

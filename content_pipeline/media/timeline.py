@@ -1,0 +1,113 @@
+"""Where decoded sound stands on a recording's clock: gaps, overlaps and damage as plain arithmetic on samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from content_pipeline.media.probe import MediaInfo
+
+# Stamps that disagree with the count of samples by less than this are jitter: containers round, some by 1 ms.
+JITTER_S = 0.010
+_LONGEST_GAP_S = 600.0  # where the recording declares no duration
+_PAST_THE_END_S = 10.0
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where the frames of a track stand as long as nothing is missing; `step` samples apart from the second on."""
+
+    first: int
+    second: int
+    step: int
+
+    def nearest(self, position: int, reach: int) -> int:
+        """`position`, or the place on the grid if that is within reach: stamps may be coarser than samples."""
+        place = self.second + round((position - self.second) / self.step) * self.step
+        return place if position > self.first and abs(place - position) <= reach else position
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What comes before a frame: samples of silence, or samples to drop from its start."""
+
+    gap: int = 0
+    overlap: int = 0
+
+
+class Timeline:
+    """Follows the frames of one track, in samples from the recording's 0:00."""
+
+    def __init__(
+        self, info: MediaInfo, rate_hz: int, start_s: float = 0.0, end_s: float | None = None, grid: Grid | None = None
+    ) -> None:
+        self.rate_hz = rate_hz
+        self._info = info
+        self._begin = round(start_s * rate_hz)
+        self._end = None if end_s is None else round(end_s * rate_hz)
+        self._grid = grid
+        self._first: int | None = None
+        self._position = self._begin  # of the next sample to be placed
+        self._cursor = self._begin  # of the next sample to be handed on
+        self._missing = 0
+
+    def place(self, stamp_s: float | None, samples: int, is_after_damage: bool) -> Placement:
+        """Say what goes before the next frame, and count it in."""
+        at = self._at(stamp_s)
+        placement = self._first_placement(at) if self._first is None else self._next_placement(at, samples)
+        if is_after_damage:
+            self._missing += placement.gap
+        self._position += placement.gap + samples - placement.overlap
+        return placement
+
+    def wanted(self, samples: int) -> slice:
+        """Which of the next `samples` handed on lie between start and end."""
+        before = max(0, self._begin - self._cursor)
+        stop = samples if self._end is None else max(0, min(samples, self._end - self._cursor))
+        self._cursor += samples
+        return slice(before, stop)
+
+    @property
+    def is_full(self) -> bool:
+        return self._end is not None and self._position >= self._end
+
+    @property
+    def start_s(self) -> float:
+        return 0.0 if self._first is None else self._first / self.rate_hz
+
+    @property
+    def end_s(self) -> float:
+        return self._position / self.rate_hz
+
+    @property
+    def missing_s(self) -> float:
+        return self._missing / self.rate_hz
+
+    def _at(self, stamp_s: float | None) -> int:
+        """The position a stamp means; a stamp that cannot be right means "here"."""
+        if stamp_s is None:
+            return self._position
+        at_s = stamp_s - self._info.origin_s
+        here_s = self._position / self.rate_hz
+        limit_s = self._info.duration_s + _PAST_THE_END_S if self._info.duration_s > 0 else here_s + _LONGEST_GAP_S
+        return round(at_s * self.rate_hz) if at_s <= limit_s else self._position
+
+    def _first_placement(self, at: int) -> Placement:
+        if self._grid is not None:
+            at = self._grid.nearest(at, self._jitter)
+        self._first = max(at, 0)
+        if at > self._begin:
+            return Placement(gap=at - self._begin)
+        self._position = self._cursor = at
+        return Placement()
+
+    def _next_placement(self, at: int, samples: int) -> Placement:
+        drift = at - self._position
+        if drift > self._jitter:
+            return Placement(gap=drift)
+        if drift < -self._jitter:
+            return Placement(overlap=min(samples, -drift))
+        return Placement()
+
+    @property
+    def _jitter(self) -> int:
+        return round(JITTER_S * self.rate_hz)

@@ -1,0 +1,92 @@
+"""Detections: which moments are worth watching, and why the others are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from content_pipeline.artifacts import Draft
+from content_pipeline.errors import printable
+from content_pipeline.media.curves import FRAME_RATE_HZ
+from content_pipeline.media.detector import Candidate, Detection, detector_for
+from content_pipeline.media.highlights import Highlight, Plan, plan_highlights
+from content_pipeline.media.spans import Span
+from content_pipeline.stages.energy import Sound, energy
+from content_pipeline.stages.workbench import StageResult, Workbench, obtain
+
+
+@dataclass(frozen=True)
+class Decision:
+    sound: Sound
+    result: StageResult
+
+    def highlights(self) -> tuple[Span, ...]:
+        """The spans of the montage, in its order."""
+        plan = self.result.artifact.read_json("detections.json")
+        return tuple(Span(item["start_s"], item["end_s"]) for item in plan["highlights"])
+
+
+def detections(bench: Workbench, video_key: str) -> Decision:
+    sound = energy(bench, video_key)
+    key = bench.stage_key("detections", energy=sound.result.artifact.digest, track=sound.track)
+    return Decision(sound, obtain(bench, "detections", key, lambda draft: _decide(draft, bench, video_key, sound)))
+
+
+def _decide(draft: Draft, bench: Workbench, video_key: str, sound: Sound) -> None:
+    settings, curves = bench.settings, sound.curves()
+    detection = detector_for(settings.detection).detect(curves)
+    plan = plan_highlights(
+        detection.events,
+        curves.broadband.astype("float64") ** 2,
+        sound.content.info.picture_end_s,
+        settings.detection,
+        settings.processing,
+        settings.output,
+    )
+    draft.write_json("detections.json", _as_json(detection, plan))
+    draft.write_bytes("plot.png", _plot(detection, plan, sound, printable(video_key)))
+    draft.facts = {
+        "events": len(detection.events),
+        "candidates": len(detection.candidates),
+        "highlights": len(plan.kept),
+        "highlight_s": sum(highlight.span.duration_s for highlight in plan.kept),
+        "loudest_dbfs": _dbfs(float(curves.rms.max(initial=0.0))),
+    }
+
+
+def _plot(detection: Detection, plan: Plan, sound: Sound, title: str) -> bytes:
+    from content_pipeline.media.preview import detections_plot
+
+    return detections_plot(
+        detection.level,
+        detection.threshold,
+        detection.unit,
+        FRAME_RATE_HZ,
+        sound.content.info.duration_s,
+        detection.candidates,
+        [(highlight.span, highlight.score) for highlight in plan.kept],
+        title,
+    )
+
+
+def _as_json(detection: Detection, plan: Plan) -> dict[str, Any]:
+    return {
+        "highlights": [_item(highlight) for highlight in plan.kept],
+        "dropped_highlights": [_item(highlight) for highlight in plan.dropped],
+        "candidates": [_item(candidate) for candidate in detection.candidates],
+    }
+
+
+def _item(found: Candidate | Highlight) -> dict[str, Any]:
+    return {
+        "start_s": round(found.span.start_s, 6),
+        "end_s": round(found.span.end_s, 6),
+        "score": found.score,
+        "dropped_by": found.dropped_by,
+    }
+
+
+def _dbfs(level: float) -> float | None:
+    import math
+
+    return round(20 * math.log10(level), 1) if level > 0 else None

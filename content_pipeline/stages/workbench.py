@@ -1,0 +1,90 @@
+"""What a stage works with, and the one way an artifact is made or found again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from content_pipeline.artifacts import Artifact, ArtifactStore, Draft
+from content_pipeline.errors import FileInUse, MissingFile, printable
+from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.media.source import Source, open_source
+from content_pipeline.settings import Settings, Stage, digest_of
+
+# Raise a stage's number when its algorithm changes what it makes.
+VERSIONS: dict[Stage, int] = {"fingerprint": 1, "energy": 1, "detections": 1, "clip": 1, "montage": 1}
+
+Progress = Callable[[Stage, float], None]
+
+
+def no_progress(_stage: Stage, _fraction: float) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Workbench:
+    settings: Settings
+    artifacts: ArtifactStore
+    videos: VideoStore
+    progress: Progress = no_progress
+    force: bool = False  # make everything anew, whatever exists
+
+    def stage_key(self, stage: Stage, **inputs: object) -> str:
+        """The digest of exactly what this stage's output depends on."""
+        return digest_of(
+            {"stage": stage, "version": VERSIONS[stage], "settings": self.settings.digest(stage), "inputs": inputs}
+        )
+
+    def code_version(self, stage: Stage) -> str:
+        return code_version(self.settings, stage)
+
+    @contextmanager
+    def open_video(self, key: str) -> Iterator[tuple[Source, KnownVideo]]:
+        """The video's file, at whichever of its paths is still there."""
+        paths = self.videos.with_key(key)
+        if not paths:
+            raise MissingFile(f"no file is known for the video {key}; scan its folder first")
+        known = next((video for video in paths if video.path.exists()), paths[0])
+        with open_source(known.path, known.root) as source:
+            yield source, known
+
+    @contextmanager
+    def open_content(self, key: str, full: str) -> Iterator[Source]:
+        """The video's file, sure to hold the content that was fingerprinted, before and after."""
+        with self.open_video(key) as (source, known):
+            if known.full != full or known.signature != str(source.signature):
+                raise FileInUse(f"{printable(source.path)} changed after it was fingerprinted")
+            yield source
+            source.check_unchanged()
+
+
+def code_version(settings: Settings, stage: Stage) -> str:
+    """Version of the algorithm, and of the settings it reads: what Dagster compares."""
+    return f"{VERSIONS[stage]}-{settings.digest(stage)[:12]}"
+
+
+@dataclass(frozen=True)
+class StageResult:
+    stage: Stage
+    key: str
+    artifact: Artifact
+    reused: bool
+    seconds: float
+    outputs: tuple[Path, ...] = ()
+
+
+def obtain(bench: Workbench, stage: Stage, key: str, make: Callable[[Draft], None]) -> StageResult:
+    """Find the artifact of this key intact, or make it."""
+    started = time.monotonic()
+    found = None if bench.force else bench.artifacts.find(stage, key)
+    if found is not None:
+        return StageResult(stage, key, found, True, time.monotonic() - started)
+    with bench.artifacts.draft(stage, key) as draft:
+        make(draft)
+    made = bench.artifacts.find(stage, key)
+    if made is None:
+        raise FileInUse(f"the {stage} artifact {key[:12]} was damaged as soon as it was written")
+    return StageResult(stage, key, made, False, time.monotonic() - started)

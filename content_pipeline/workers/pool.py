@@ -1,0 +1,176 @@
+"""Run tasks in forked children, a few at a time, and hear from them.
+
+The parent has loaded what is heavy; a child starts in milliseconds, speaks through a pipe, and ends.
+A crash breaks one child only, and is told apart from an ordinary end. Children die with their parent.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """`run` is called in the child with a function that sends a JSON value to the parent."""
+
+    name: str
+    run: Callable[[Callable[[Any], None]], None]
+    log_path: Path
+
+
+@dataclass(frozen=True)
+class Said:
+    task: Task
+    value: Any
+
+
+@dataclass(frozen=True)
+class Ended:
+    """`crash` says how the process died, if it did not end by itself."""
+
+    task: Task
+    crash: str | None
+
+
+@dataclass
+class _Child:
+    task: Task
+    pid: int
+    pipe: int
+    unread: bytes = field(default=b"")
+
+
+class Pool:
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._children: dict[int, _Child] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def run(self, tasks: Iterator[Task]) -> Iterator[Said | Ended | None]:
+        """Run all tasks; yields what children say, and None now and then so that the caller can look around."""
+        pending: Iterator[Task] | None = tasks
+        try:
+            while pending is not None or self._children:
+                while pending is not None and len(self._children) < self._slots:
+                    task = next(pending, None)
+                    if task is None:
+                        pending = None
+                        break
+                    self._start(task)
+                yield from self._listen()
+                yield None
+        finally:
+            self.stop()
+
+    def stop(self, grace_s: float = 5.0) -> None:
+        """Ask the children to end, then make them."""
+        for child in self._children.values():
+            _signal_group(child.pid, signal.SIGTERM)
+        deadline = time.monotonic() + grace_s
+        while self._children and time.monotonic() < deadline:
+            for _ in self._listen():
+                pass
+        for child in list(self._children.values()):
+            _signal_group(child.pid, signal.SIGKILL)
+            self._reap(child)
+
+    def _start(self, task: Task) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        reader, writer = os.pipe()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            _live_as_child(task, writer, parent)
+        os.close(writer)
+        self._children[reader] = _Child(task, pid, reader)
+        self._selector.register(reader, selectors.EVENT_READ)
+
+    def _listen(self) -> Iterator[Said | Ended]:
+        for ready, _ in self._selector.select(timeout=0.2):
+            child = self._children[ready.fd]
+            data = os.read(child.pipe, 1 << 16)
+            if not data:
+                yield Ended(child.task, self._reap(child))
+                continue
+            *lines, child.unread = (child.unread + data).split(b"\n")
+            for line in lines:
+                yield Said(child.task, json.loads(line))
+
+    def _reap(self, child: _Child) -> str | None:
+        self._selector.unregister(child.pipe)
+        os.close(child.pipe)
+        del self._children[child.pipe]
+        _, status = os.waitpid(child.pid, 0)
+        _signal_group(child.pid, signal.SIGKILL)  # whatever it started must not outlive it
+        if os.WIFSIGNALED(status):
+            return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
+        code = os.WEXITSTATUS(status)
+        return None if code == 0 else f"ended with exit code {code}"
+
+
+def _live_as_child(task: Task, writer: int, parent: int) -> NoReturn:
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        die_with_parent(parent)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, _interrupt)
+        _log_to(task.log_path)
+        task.run(lambda value: _send(writer, value))
+        code = 0
+    except BaseException as error:  # noqa: BLE001 - the boundary of a process: report, then end
+        import traceback
+
+        traceback.print_exception(error)
+        code = 130 if isinstance(error, KeyboardInterrupt) else 1
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel to end this process when its parent ends, however that happens (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _interrupt(_number: int, _frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _log_to(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def _send(writer: int, value: Any) -> None:
+    data = json.dumps(value).encode() + b"\n"
+    while data:
+        data = data[os.write(writer, data) :]
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass  # already gone

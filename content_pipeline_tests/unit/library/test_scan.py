@@ -1,0 +1,65 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from content_pipeline.errors import MissingFile
+from content_pipeline.library.scan import scan
+from content_pipeline.settings import LibrarySettings
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    root = tmp_path / "library"
+    (root / "sub").mkdir(parents=True)
+    for name in ("b.mp4", "a.MKV", "notes.txt", "-x.mp4", "....mp4", "new\nline.mp4", "sub/c.mov", "._a.mp4"):
+        (root / name).write_text("x")
+    (root / "folder.mp4").mkdir()
+    os.mkfifo(root / "pipe.mp4")
+    (tmp_path / "outside.mp4").write_text("x")
+    (root / "link.mp4").symlink_to(tmp_path / "outside.mp4")
+    (root / "dangling.mp4").symlink_to(root / "nothing.mp4")
+    return root
+
+
+def names(found):
+    return [str(path.relative_to(found.root)) for path in found.recordings]
+
+
+def test_regular_files_are_found_whatever_their_name(library: Path):
+    found = scan(library, LibrarySettings())
+    assert names(found) == ["-x.mp4", "....mp4", "a.MKV", "b.mp4", "new\nline.mp4"]
+
+
+def test_sub_folders_are_looked_into_when_asked(library: Path):
+    assert "sub/c.mov" in names(scan(library, LibrarySettings(recursive=True)))
+
+
+def test_links_out_are_refused_and_other_kinds_are_counted(library: Path):
+    found = scan(library, LibrarySettings())
+    assert {refused.path.name: refused.error.code for refused in found.refused} == {
+        "link.mp4": "unsafe_path",
+        "dangling.mp4": "missing_file",
+    }
+    assert found.passed_over == {"folder": 1, "pipe": 1, "resource fork": 1}
+
+
+def test_extensions_can_be_chosen(library: Path):
+    assert names(scan(library, LibrarySettings(extensions=("txt",)))) == ["notes.txt"]
+
+
+def test_a_single_file_is_taken_whatever_its_extension(library: Path):
+    found = scan(library / "notes.txt", LibrarySettings())
+    assert names(found) == ["notes.txt"]
+    assert found.root == library
+
+
+def test_a_missing_folder_is_named(tmp_path: Path):
+    with pytest.raises(MissingFile, match="nowhere"):
+        scan(tmp_path / "nowhere", LibrarySettings())
+
+
+def test_a_link_that_leads_round_in_circles_ends(tmp_path: Path):
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "a.mp4").write_text("x")
+    assert names(scan(tmp_path, LibrarySettings(recursive=True))) == ["a.mp4"]

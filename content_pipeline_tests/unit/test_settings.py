@@ -1,0 +1,132 @@
+from pathlib import Path
+
+import pytest
+
+from content_pipeline.errors import BadSettings
+from content_pipeline.settings import Settings, flatten, load
+
+DOCUMENTED = {
+    "detection.rms_threshold": 0.10,
+    "detection.min_event_duration_s": 0.1,
+    "detection.hpss_margin": [1.0, 5.0],
+    "detection.adaptive_threshold": True,
+    "detection.sensitivity": 2.5,
+    "detection.event_lookback_s": 5.0,
+    "processing.context_padding_s": 1.0,
+    "processing.merge_gap_s": 2.0,
+    "processing.max_segment_duration_s": 10.0,
+    "output.max_duration_s": 90.0,
+    "output.max_segments": 12,
+    "output.order": "chronological",
+    "render.codec": "libx264",
+    "render.profile": "high",
+    "render.pixel_format": "yuv420p",
+    "render.crf": 23,
+    "render.fps": 30.0,
+    "render.audio_rate_hz": 48000,
+    "render.audio_bitrate_kbps": 192,
+    "render.time_limit_s": 1800.0,
+    "render.stall_limit_s": 120.0,
+}
+
+
+def test_defaults_are_the_documented_ones():
+    values = flatten(Settings().model_dump(mode="json"))
+    assert {key: values[key] for key in DOCUMENTED} == DOCUMENTED
+
+
+def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path):
+    file = tmp_path / "s.toml"
+    file.write_text("[render]\ncrf = 18\npreset = 'slow'\n[output]\nmax_segments = 3\n")
+    env = {"CONTENT_AI_RENDER__CRF": "20", "CONTENT_AI_OUTPUT__MAX_SEGMENTS": "4"}
+    resolved = load(flags={"render.crf": 21, "output.order": None}, config_file=file, env=env)
+    assert resolved.settings.render.crf == 21
+    assert resolved.settings.output.max_segments == 4
+    assert resolved.settings.render.preset == "slow"
+    assert resolved.settings.output.order == "chronological"
+    assert resolved.origins["render.crf"] == "flag"
+    assert resolved.origins["output.max_segments"] == "environment"
+    assert resolved.origins["render.preset"] == f"file {file}"
+    assert resolved.origins["output.order"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ({"render.crff": 1}, "render.crff"),
+        ({"render.crf": 52}, "render.crf"),
+        ({"render.fps": 0}, "render.fps"),
+        ({"output.order": "random"}, "output.order"),
+        ({"detection.hpss_margin": "1"}, "detection.hpss_margin"),
+        ({"detection.rms_threshold": float("nan")}, "detection.rms_threshold"),
+        ({"energy.track": -1}, "energy.track"),
+        ({"library.extensions": ""}, "library.extensions"),
+        ({"workers": 0}, "workers"),
+    ],
+)
+def test_a_bad_setting_is_refused_by_name(flags, named):
+    with pytest.raises(BadSettings, match=named.replace(".", r"\.")):
+        load(flags=flags, env={})
+
+
+def test_an_unknown_section_in_the_file_is_refused(tmp_path: Path):
+    file = tmp_path / "s.toml"
+    file.write_text("[rendering]\ncrf = 18\n")
+    with pytest.raises(BadSettings, match=r"rendering\.crf.*did you mean `render.crf`"):
+        load(config_file=file, env={})
+
+
+@pytest.mark.parametrize("text", ["crf = = 1", "\xff"])
+def test_a_broken_file_is_named(tmp_path: Path, text):
+    file = tmp_path / "s.toml"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(BadSettings, match=r"s\.toml"):
+        load(config_file=file, env={})
+
+
+def test_a_missing_named_file_is_refused(tmp_path: Path):
+    with pytest.raises(BadSettings, match="No such file"):
+        load(env={"CONTENT_AI_CONFIG": str(tmp_path / "none.toml")})
+
+
+READERS = {
+    "detection.rms_threshold": {"detections"},
+    "detection.hpss_margin": {"energy"},
+    "energy.track": {"energy"},
+    "processing.context_padding_s": {"detections"},
+    "output.order": {"detections"},
+    "render.crf": {"clip", "montage"},
+    "render.time_limit_s": set(),
+    "workers": set(),
+    "output_dir": set(),
+    "limits.max_streams": set(),
+    "library.recursive": set(),
+}
+OTHER = {
+    "detection.rms_threshold": 0.2,
+    "detection.hpss_margin": "1,4",
+    "energy.track": "0",
+    "processing.context_padding_s": 2,
+    "output.order": "score",
+    "render.crf": 20,
+    "render.time_limit_s": 5,
+    "workers": 7,
+    "output_dir": "elsewhere",
+    "limits.max_streams": 3,
+    "library.recursive": True,
+}
+
+
+@pytest.mark.parametrize("key", READERS)
+def test_a_setting_changes_the_digest_of_exactly_the_stages_that_read_it(key):
+    before, after = load(env={}).settings, load(flags={key: OTHER[key]}, env={}).settings
+    stages = ("fingerprint", "energy", "detections", "clip", "montage")
+    assert {stage for stage in stages if before.digest(stage) != after.digest(stage)} == READERS[key]
+
+
+def test_every_setting_says_what_it_does():
+    from content_pipeline.cli.config import describe_settings
+
+    described = describe_settings()
+    assert set(described) == set(flatten(Settings().model_dump()))
+    assert all(described.values())

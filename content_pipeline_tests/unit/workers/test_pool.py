@@ -1,0 +1,116 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from content_pipeline.workers.pool import Ended, Pool, Said, Task
+
+
+def events(pool: Pool, tasks: list[Task]):
+    return [event for event in pool.run(iter(tasks)) if event is not None]
+
+
+def task(tmp_path: Path, name: str, run) -> Task:
+    return Task(name, run, tmp_path / f"{name}.log")
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_children_say_what_they_did_and_end(tmp_path: Path):
+    tasks = [task(tmp_path, str(n), lambda send, n=n: send({"n": n})) for n in range(5)]
+    heard = events(Pool(2), tasks)
+    assert sorted(event.value["n"] for event in heard if isinstance(event, Said)) == [0, 1, 2, 3, 4]
+    assert [event.crash for event in heard if isinstance(event, Ended)] == [None] * 5
+
+
+def test_large_values_arrive_whole(tmp_path: Path):
+    heard = events(Pool(1), [task(tmp_path, "a", lambda send: send("x" * 1_000_000))])
+    assert [len(event.value) for event in heard if isinstance(event, Said)] == [1_000_000]
+
+
+def test_a_crash_breaks_one_child_only(tmp_path: Path):
+    def die(send):
+        send("before")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    heard = events(Pool(1), [task(tmp_path, "bad", die), task(tmp_path, "good", lambda send: send("ok"))])
+    assert [(event.task.name, event.crash) for event in heard if isinstance(event, Ended)] == [
+        ("bad", "killed by SIGKILL"),
+        ("good", None),
+    ]
+    assert [event.value for event in heard if isinstance(event, Said)] == ["before", "ok"]
+
+
+def test_an_exception_is_in_the_log(tmp_path: Path):
+    def fail(send):
+        raise ValueError("on purpose")
+
+    heard = events(Pool(1), [task(tmp_path, "bad", fail)])
+    assert [event.crash for event in heard if isinstance(event, Ended)] == ["ended with exit code 1"]
+    assert "on purpose" in (tmp_path / "bad.log").read_text()
+
+
+def test_at_most_as_many_run_at_once_as_there_are_slots(tmp_path: Path):
+    def work(send):
+        send("start")
+        time.sleep(0.05)
+
+    running = most = 0
+    for event in Pool(2).run(iter([task(tmp_path, str(n), work) for n in range(6)])):
+        if isinstance(event, Said):
+            running += 1
+            most = max(most, running)
+        elif isinstance(event, Ended):
+            running -= 1
+    assert most == 2
+
+
+def test_stopping_ends_children_and_what_they_started(tmp_path: Path):
+    def work(send):
+        send(subprocess.Popen(["sleep", "600"]).pid)
+        signal.pause()
+
+    running = Pool(1).run(iter([task(tmp_path, "a", work)]))
+    grandchild = next(event.value for event in running if isinstance(event, Said))
+    running.close()
+    wait_until(lambda: not alive(grandchild))
+
+
+PARENT = """
+import signal, sys
+from pathlib import Path
+from content_pipeline.workers.pool import Pool, Said, Task
+import os
+def work(send):
+    send(os.getpid())
+    signal.pause()
+for event in Pool(1).run(iter([Task("a", work, Path(sys.argv[1]))])):
+    if isinstance(event, Said):
+        print(event.value, flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's death signal is Linux's")
+def test_children_die_when_the_parent_is_killed(tmp_path: Path):
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path / "log")], stdout=subprocess.PIPE, text=True)
+    child = int(parent.stdout.readline())
+    assert alive(child)
+    parent.kill()
+    parent.wait(10)
+    wait_until(lambda: not alive(child))
