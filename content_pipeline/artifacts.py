@@ -14,7 +14,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,10 +154,8 @@ def _put_in_place(draft_folder: Path, folder: Path) -> None:
             if not folder.exists():
                 raise
             aside = Path(tempfile.mkdtemp(dir=draft_folder.parent))
-            try:
+            with suppress(FileNotFoundError):  # another worker moved it first
                 folder.rename(aside / "old")
-            except FileNotFoundError:
-                pass  # another worker moved it first
             shutil.rmtree(aside, ignore_errors=True)
     fsync(folder.parent)
 

@@ -25,7 +25,7 @@ class PipelineError(Exception):
 
     code: ClassVar[str] = "internal_error"
     policy: ClassVar[RetryPolicy] = RetryPolicy.TRANSIENT
-    hint: ClassVar[str] = "Run again with CONTENT_AI_DEBUG=1 to see the traceback, and report it."
+    hint: ClassVar[str] = "This is a bug: please report it. CONTENT_AI_DEBUG=1 and the run's log show the traceback."
 
 
 class PermanentError(PipelineError):

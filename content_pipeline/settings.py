@@ -80,7 +80,8 @@ class DetectionSettings(Group):
     )
     adaptive_threshold: bool = Field(
         True,
-        description="`classic`: raise the threshold to mean + sensitivity x deviation. `broadband`: let the floor follow the recording.",
+        description="`classic`: raise the threshold to mean + sensitivity x deviation. "
+        "`broadband`: let the floor follow the recording.",
     )
     sensitivity: float = Field(
         2.5, gt=0, le=100, description="How far above the ordinary an event must stand; lower finds more."
@@ -120,9 +121,9 @@ class RenderSettings(Group):
     codec: Literal["libx264"] = Field("libx264", description="Video encoder.")
     profile: Literal["baseline", "main", "high"] = Field("high", description="H.264 profile.")
     pixel_format: Literal["yuv420p"] = Field("yuv420p", description="Pixel format.")
-    preset: Literal[
-        "ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"
-    ] = Field("veryfast", description="Speed of the encoder against size.")
+    preset: Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"] = (
+        Field("veryfast", description="Speed of the encoder against size.")
+    )
     crf: int = Field(23, ge=0, le=51, description="Quality of the encoder; lower is better and larger.")
     fps: float = Field(30.0, gt=0, le=240, description="Frame rate of encoded clips.")
     audio_rate_hz: Literal[44100, 48000] = Field(48000, description="Sample rate of encoded sound.")
@@ -145,7 +146,9 @@ class LimitSettings(Group):
 
 
 class Settings(Group):
-    state_dir: Path = Field(Path(".content-ai"), description="Where Dagster's records, artifacts and the manifest live.")
+    state_dir: Path = Field(
+        Path(".content-ai"), description="Where Dagster's records, artifacts and the manifest live."
+    )
     db: str | None = Field(None, description="The manifest database; by default `queue.db` in the state folder.")
     output_dir: Path = Field(Path("output"), description="Where montages are published.")
     workers: int | None = Field(None, ge=1, description="Videos processed at once; by default one per core.")
@@ -308,7 +311,9 @@ def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
     lines = []
     for problem in error.errors():
         path = [str(part) for part in problem["loc"]]
-        key = next((".".join(path[:n]) for n in range(len(path), 0, -1) if ".".join(path[:n]) in origins), ".".join(path))
+        key = next(
+            (".".join(path[:n]) for n in range(len(path), 0, -1) if ".".join(path[:n]) in origins), ".".join(path)
+        )
         line = f"`{key}` = {problem['input']!r} ({origins.get(key, 'unknown')}): {problem['msg']}"
         if line not in lines:
             lines.append(line)

@@ -35,7 +35,9 @@ class LiveProgress:
         if not self._quiet and stderr().is_terminal and self._count:
             self._bars = _bars()
             self._bars.start()
-            self._overall = self._bars.add_task(f"{self._count} videos", total=max(1, sum(self._sizes.values())), stage="")
+            self._overall = self._bars.add_task(
+                f"{self._count} videos", total=max(1, sum(self._sizes.values())), stage=""
+            )
         return self
 
     def __exit__(

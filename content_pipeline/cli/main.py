@@ -69,7 +69,7 @@ def main() -> None:
         # The reader went away (`| head`): nothing is left to say, and the interpreter must not try.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_FAILURE
-    except Exception as error:  # noqa: BLE001 - the outermost boundary
+    except Exception as error:
         if _debugging():
             raise
         print_error(f"{type(error).__name__}: {error}", PipelineError.hint)

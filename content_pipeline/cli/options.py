@@ -17,9 +17,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def settings_options(command: Command) -> Command:
     """`--config`, `--state-dir` and `--set`: every setting can be given to every command."""
     for option in (
-        click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting, e.g. render.crf=20."),
+        click.option(
+            "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting, e.g. render.crf=20."
+        ),
         click.option("--state-dir", type=click.Path(file_okay=False), help="Where state is kept [.content-ai]."),
-        click.option("--config", "config_file", type=click.Path(dir_okay=False), help="Settings file [content-ai.toml]."),
+        click.option(
+            "--config", "config_file", type=click.Path(dir_okay=False), help="Settings file [content-ai.toml]."
+        ),
     ):
         command = option(command)
     return command

@@ -125,7 +125,9 @@ def _work(found: Scan, request: Request) -> tuple[Sequence[Outcome], bool]:
     with LiveProgress(found, quiet=request.as_json) as watcher:
         batch = Batch(
             request.settings,
-            lambda listener: build_definitions(request.settings, listener, request.force).get_job_def(PROCESS_VIDEO),
+            lambda listener: build_definitions(request.settings, listener, request.force).resolve_job_def(
+                PROCESS_VIDEO
+            ),
             watcher,
         )
         try:

@@ -27,9 +27,11 @@ def make_recording(target: Path) -> None:
         _write_wave(sound, _sound())
         picture = f"testsrc2=size=640x360:rate=30:duration={SECONDS}"
         run_ffmpeg(
-            ["-f", "lavfi", "-i", picture, "-i", f"file:{sound.absolute()}"]
-            + ["-c:v", "libx264", "-preset", "ultrafast", "-crf", "30", "-g", "60", "-pix_fmt", "yuv420p"]
-            + ["-c:a", "aac", "-b:a", "128k", "-shortest", f"file:{video.absolute()}"],
+            [
+                *("-f", "lavfi", "-i", picture, "-i", f"file:{sound.absolute()}"),
+                *("-c:v", "libx264", "-preset", "ultrafast", "-crf", "30", "-g", "60", "-pix_fmt", "yuv420p"),
+                *("-c:a", "aac", "-b:a", "128k", "-shortest", f"file:{video.absolute()}"),
+            ],
             WATCH,
         )
         video.replace(target)

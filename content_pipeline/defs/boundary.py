@@ -42,7 +42,7 @@ def materialized(
     metadata: Mapping[str, Any],
     listener: Listener,
     checks: tuple[dg.AssetCheckResult, ...] = (),
-) -> dg.MaterializeResult[Any]:
+) -> dg.MaterializeResult:
     listener.finished(result)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(result.key),

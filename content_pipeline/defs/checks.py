@@ -70,5 +70,7 @@ def _cuts_in_order(cuts: list[dict[str, float]]) -> dg.AssetCheckResult:
     edges = [0.0, *(cut["end_s"] for cut in cuts)]
     worst_s = max(abs(cut["start_s"] - edge) for cut, edge in zip(cuts, edges, strict=False))
     return dg.AssetCheckResult(
-        check_name="cuts_in_order", passed=worst_s < 0.05, metadata={"cuts": len(cuts), "worst_gap_s": round(worst_s, 4)}
+        check_name="cuts_in_order",
+        passed=worst_s < 0.05,
+        metadata={"cuts": len(cuts), "worst_gap_s": round(worst_s, 4)},
     )

@@ -5,9 +5,9 @@ A canary test stands behind each: when an upgrade breaks one, it says which.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import dagster as dg
 from dagster._core.code_pointer import ModuleCodePointer
@@ -54,7 +54,7 @@ def report_worker_died(instance: dg.DagsterInstance, run: dg.DagsterRun, why: st
 
 
 def _remote_origin(job_name: str) -> RemoteJobOrigin:
-    target = LoadableTargetOrigin(executable_path=sys.executable, module_name=MODULE, working_directory=os.getcwd())
+    target = LoadableTargetOrigin(executable_path=sys.executable, module_name=MODULE, working_directory=str(Path.cwd()))
     location = ManagedGrpcPythonEnvCodeLocationOrigin(loadable_target_origin=target, location_name=CODE_LOCATION)
     return RemoteJobOrigin(RemoteRepositoryOrigin(location, REPOSITORY), job_name)
 
@@ -62,7 +62,7 @@ def _remote_origin(job_name: str) -> RemoteJobOrigin:
 def _python_origin(job_name: str) -> JobPythonOrigin:
     repository = RepositoryPythonOrigin(
         executable_path=sys.executable,
-        code_pointer=ModuleCodePointer(MODULE, ATTRIBUTE, os.getcwd()),
+        code_pointer=ModuleCodePointer(MODULE, ATTRIBUTE, str(Path.cwd())),
         entry_point=DEFAULT_DAGSTER_ENTRY_POINT,
     )
     return JobPythonOrigin(job_name, repository)

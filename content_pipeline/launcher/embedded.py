@@ -57,7 +57,8 @@ class EmbeddedRuns:
         def execute(send: Callable[[Any], None]) -> None:
             instance = open_instance(self._settings)  # connections never cross a fork
             internals.execute(instance, self._build_job(Sender(send)), run)
-            send({"is": "ended", "run_status": instance.get_run_by_id(run.run_id).status.value})
+            ended = instance.get_run_by_id(run.run_id)
+            send({"is": "ended", "run_status": None if ended is None else ended.status.value})
 
         return Task(video_key, execute, self.log_path(run.run_id))
 

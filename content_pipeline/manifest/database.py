@@ -54,4 +54,4 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
 def _wal_is_safe() -> bool:
     """SQLite before 3.51.3 can corrupt a WAL that several processes reset (fixed in 3.50.7 and 3.44.6 too)."""
     version = sqlite3.sqlite_version_info
-    return version >= (3, 51, 3) or version[:2] == (3, 50) and version >= (3, 50, 7) or version[:3] == (3, 44, 6)
+    return version >= (3, 51, 3) or (version[:2] == (3, 50) and version >= (3, 50, 7)) or version[:3] == (3, 44, 6)

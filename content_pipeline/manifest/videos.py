@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -25,7 +25,7 @@ class KnownVideo:
 
 
 def utc_now() -> datetime:
-    return datetime.now(timezone.utc)
+    return datetime.now(UTC)
 
 
 class VideoStore:
@@ -71,6 +71,4 @@ class VideoStore:
         query = sa.select(videos).where(condition).order_by(videos.c.last_seen.desc(), videos.c.path)
         with self._engine.connect() as connection:
             rows = connection.execute(query).all()
-        return [
-            KnownVideo(Path(row.path), Path(row.root), row.key, row.signature, row.quick, row.full) for row in rows
-        ]
+        return [KnownVideo(Path(row.path), Path(row.root), row.key, row.signature, row.quick, row.full) for row in rows]

@@ -20,7 +20,6 @@ from content_pipeline.media.timeline import Timeline
 
 if TYPE_CHECKING:
     from av import AudioFrame
-    from av.audio.stream import AudioStream
     from numpy.typing import NDArray
 
     from content_pipeline.media.decode import MonoQueue
@@ -79,6 +78,11 @@ class MonoBlocks:
             bad_packets=self._bad_packets,
             missing_s=0.0 if timeline is None else timeline.missing_s,
         )
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether blocks from the middle of the track stand where decoding it from the start would put them."""
+        return self._timeline is None or self._timeline.is_certain
 
     def __iter__(self) -> Iterator[Samples]:
         """Resampled and cut to length as `librosa.load` does it (soxr, high quality)."""
@@ -176,14 +180,15 @@ def _listening_windows(duration_s: float) -> list[tuple[float, float]]:
 
 def _mean_power(source: Source, info: MediaInfo, windows: list[tuple[float, float]]) -> list[float]:
     """Mean square of every track over the windows, in one pass through the container."""
-    from content_pipeline.media.decode import audio_only, to_mono
+    from content_pipeline.media.decode import audio_only, frames_between, to_mono
 
     energy = np.zeros(len(info.audio))
     samples = np.zeros(len(info.audio))
     with audio_only(source, *range(len(info.audio))) as (container, streams):
         places = {stream.index: place for place, stream in enumerate(streams)}
         for start_s, end_s in windows:
-            for stream_index, frame in frames_between(container, streams, info.origin_s + start_s, info.origin_s + end_s):
+            first_s, last_s = info.origin_s + start_s, info.origin_s + end_s
+            for stream_index, frame in frames_between(container, streams, first_s, last_s):
                 place = places[stream_index]
                 mono = to_mono(frame)
                 energy[place] += float(np.dot(mono, mono))

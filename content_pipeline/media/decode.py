@@ -58,23 +58,20 @@ class FrameReader:
             if run_up_s > 0 and packet.pts is not None and self._at_s(packet) < run_up_s:
                 continue
             try:
-                yield from packet.decode()
+                yield from self._stream.decode(packet)
             except av.error.FFmpegError:
                 self.bad_packets += 1
 
     def grid(self) -> Grid | None:
-        """Where this track's frames stand, if its stamps are too coarse to tell by themselves."""
-        rate_hz = self._stream.rate
-        if self._stream.time_base is None or self._stream.time_base * rate_hz <= 1:
-            return None
+        """Where this track's frames stand, from the first two; the container is left behind them."""
         positions = []
         for frame in self.frames():
             if frame.pts is None or frame.time_base is None:
                 return None
-            positions.append((round((frame.pts * frame.time_base - self._origin_s) * rate_hz), frame.samples))
+            positions.append((round((frame.pts * frame.time_base - self._origin_s) * frame.sample_rate), frame.samples))
             if len(positions) == 2:
                 (first, length), (_, step) = positions
-                return Grid(first, first + length, step)
+                return Grid(first + length, step, needed=frame.time_base * frame.sample_rate > 1)
         return None
 
     def _seek(self, at_s: float) -> None:
@@ -91,7 +88,7 @@ class FrameReader:
         except av.error.FFmpegError:
             self._container.seek(0)
 
-    def _packets(self) -> Iterator[av.Packet]:
+    def _packets(self) -> Iterator[av.Packet[AudioStream]]:
         errors = 0
         packets = self._container.demux(self._stream)
         while errors < _MOST_DEMUX_ERRORS:
@@ -106,9 +103,28 @@ class FrameReader:
                 self.bad_packets += 1
                 packets = self._container.demux(self._stream)
 
-    def _at_s(self, packet: av.Packet) -> float:
+    def _at_s(self, packet: av.Packet[AudioStream]) -> float:
         assert packet.pts is not None
         return float(packet.pts * packet.time_base) - self._origin_s
+
+
+def frames_between(
+    container: InputContainer, streams: list[AudioStream], start_s: float, end_s: float
+) -> Iterator[tuple[int, av.AudioFrame]]:
+    """Frames of several tracks between two stamps, roughly, each with its stream's index; damage is passed over."""
+    try:
+        container.seek(round(start_s * av.time_base))
+        for packet in container.demux(streams):
+            if packet.pts is not None and packet.pts * packet.time_base >= end_s:
+                return
+            try:
+                for frame in packet.decode():
+                    if isinstance(frame, av.AudioFrame):
+                        yield packet.stream_index, frame
+            except av.error.FFmpegError:
+                continue
+    except av.error.FFmpegError:
+        return
 
 
 class MonoQueue:
@@ -153,4 +169,4 @@ def to_mono(frame: av.AudioFrame) -> Samples:
     else:
         mono = channels.mean(axis=0) if len(channels) > 1 else channels[0]
     mono = np.ascontiguousarray(mono, np.float32)
-    return mono if np.isfinite(np.dot(mono, mono)) else np.nan_to_num(mono, posinf=0.0, neginf=0.0).clip(-1, 1)
+    return mono if np.isfinite(mono.sum()) else np.nan_to_num(mono, posinf=0.0, neginf=0.0).clip(-1, 1)

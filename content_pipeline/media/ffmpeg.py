@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import IO
 
 from content_pipeline.errors import (
     CorruptMedia,
@@ -37,6 +36,14 @@ REPORT_EVERY_S = 0.5
 REPORT_EVERY_SHARE = 0.01
 _KEPT_LINES = 8
 _PR_SET_PDEATHSIG = 1
+_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "PATH": os.defpath,
+    "HOME": os.devnull,
+    # The binary is static: it crashes when it loads the system's character tables, as it does for the
+    # service names of MPEG-TS. Without the tables it leaves such names alone. Until it is linked dynamically.
+    "GCONV_PATH": os.devnull,
+}
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,7 @@ def _child(command: list[str], watch: Watch, descriptors: Sequence[int]) -> Iter
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         pass_fds=tuple(descriptors),
-        env={"LC_ALL": "C", "PATH": os.defpath, "HOME": os.devnull},
+        env=_ENVIRONMENT,
         start_new_session=True,
         preexec_fn=_limits(watch, os.getpid()),
     )
@@ -170,7 +177,7 @@ class _Reader:
         self._process, self._watch, self._throttle = process, watch, throttle
         self._started_s = self._moved_s = time.monotonic()
         self._rest: dict[str, bytes] = {"progress": b"", "log": b""}
-        self._position: str | None = None
+        self._seen: dict[str, str] = {}
         self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self.frames = self.decode_errors = self.concealed = 0
 
@@ -181,31 +188,29 @@ class _Reader:
                 selector.register(pipe, selectors.EVENT_READ, name)
             while selector.get_map():
                 for key, _ in selector.select(self._patience_s()):
-                    self._read(selector, key.fileobj, key.data)
+                    self._read(selector, key)
                 self._check()
 
-    def _read(self, selector: selectors.BaseSelector, pipe: IO[bytes] | object, name: str) -> None:
-        data = os.read(pipe.fileno(), 1 << 16)  # type: ignore[attr-defined]
+    def _read(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+        data = os.read(key.fd, 1 << 16)
         if not data:
-            selector.unregister(pipe)  # type: ignore[arg-type]
+            selector.unregister(key.fileobj)
             return
-        *lines, self._rest[name] = (self._rest[name] + data).split(b"\n")
+        *lines, self._rest[key.data] = (self._rest[key.data] + data).split(b"\n")
+        understand = self._on_progress if key.data == "progress" else self._on_log
         for line in lines:
-            text = line.decode("utf-8", "replace").strip()
-            self._on_progress(text) if name == "progress" else self._on_log(text)
+            understand(line.decode("utf-8", "replace").strip())
 
     def _on_progress(self, line: str) -> None:
-        key, _, value = line.partition("=")
-        if key == "frame" and value.strip().isdigit():
+        name, _, value = line.partition("=")
+        if name not in ("frame", "out_time_us", "total_size") or not value.isdigit():
+            return
+        if name == "frame":
             self.frames = int(value)
-        if key in ("frame", "total_size", "out_time_us") and value != "N/A":
-            mark = f"{key}={value}"
-            if key == "out_time_us" and value.lstrip("-").isdigit():
-                self._throttle.at(int(value) / 1e6)
-            if key == "total_size" and mark != self._position:
-                self._position, self._moved_s = mark, time.monotonic()
-            elif key == "frame" and mark != getattr(self, "_last_frame", None):
-                self._last_frame, self._moved_s = mark, time.monotonic()
+        if name == "out_time_us":
+            self._throttle.at(int(value) / 1e6)
+        if self._seen.get(name) != value:
+            self._seen[name], self._moved_s = value, time.monotonic()
 
     def _on_log(self, line: str) -> None:
         if "corrupt decoded frame" in line:

@@ -44,9 +44,7 @@ def quick_digest(source: Source) -> str:
     return f"sha256:{hasher.hexdigest()}"
 
 
-def full_digest(
-    source: Source, algorithm: str = "blake3", progress: Callable[[float], None] | None = None
-) -> str:
+def full_digest(source: Source, algorithm: str = "blake3", progress: Callable[[float], None] | None = None) -> str:
     hasher = _hasher(algorithm)
     buffer = memoryview(bytearray(READ_BYTES))
     size_bytes, position = source.signature.size_bytes, 0

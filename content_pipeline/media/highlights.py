@@ -141,9 +141,9 @@ def merged(highlights: Iterable[Highlight], gap_s: float) -> list[Highlight]:
 
 def trimmed(highlights: Iterable[Highlight], energy: EnergyCurve, limit_s: float) -> list[Highlight]:
     """Of each highlight longer than the limit, the window of exactly that length that holds the most energy."""
-    until = np.concatenate(([0.0], np.cumsum(energy, dtype=np.float64)))
+    until = energy_until(energy)
     return [
-        replace(highlight, span=_richest_window(highlight.span, until, limit_s))
+        replace(highlight, span=richest_window(highlight.span, until, limit_s))
         if highlight.span.duration_s > limit_s + ROUNDING_S
         else highlight
         for highlight in highlights
@@ -206,8 +206,13 @@ def _best_of_each_first(placed: Iterable[Placed]) -> list[Placed]:
     return [pair for _, pair in ranked]
 
 
-def _richest_window(span: Span, until: NDArray[np.float64], limit_s: float) -> Span:
-    """`until[i]` is the energy before frame `i`; equal windows: the earliest."""
+def energy_until(energy: EnergyCurve) -> NDArray[np.float64]:
+    """The energy before each frame, and before the end: any window's energy is one subtraction."""
+    return np.concatenate(([0.0], np.cumsum(energy, dtype=np.float64)))
+
+
+def richest_window(span: Span, until: NDArray[np.float64], limit_s: float) -> Span:
+    """The part of a longer span that lasts `limit_s` and holds the most energy; of equal parts, the earliest."""
     last_start_s = span.end_s - limit_s
     frames = np.arange(np.ceil(span.start_s * FRAME_RATE_HZ), np.floor(last_start_s * FRAME_RATE_HZ) + 1)
     starts_s = np.concatenate(([span.start_s], frames / FRAME_RATE_HZ, [last_start_s]))

@@ -80,7 +80,7 @@ class RunningMedian:
         self._steps.append((np.maximum, left, right, out[:, 1]))
 
     def _sort_bitonic(self, values: Values, other: Values, length: int) -> Values:
-        """Plan to sort runs that rise then fall (or the reverse); uses both buffers, returns the one with the result."""
+        """Plan to sort runs that rise then fall, or the reverse; of the two buffers, give the one with the result."""
         while length > 1:
             length //= 2
             pairs = _in_runs(values, length)

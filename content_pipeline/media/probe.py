@@ -94,19 +94,18 @@ def _video_track(stream: VideoStream, container: InputContainer) -> VideoTrack:
         height=stream.codec_context.height,
         pixel_format=stream.codec_context.pix_fmt or "unknown",
         frame_rate=float(stream.average_rate or stream.base_rate or Fraction(0)),
-        rotation_degrees=_rotation_degrees(stream),
+        rotation_degrees=_rotation_degrees(stream, container),
         end_s=_end_s(stream, container),
     )
 
 
-def _rotation_degrees(stream: VideoStream) -> int:
+def _rotation_degrees(stream: VideoStream, container: InputContainer) -> int:
     """Clockwise turn a player applies. The flag comes with the first frame, so one frame is decoded."""
     import av
 
     try:
-        for packet in stream.container.demux(stream):
-            for frame in packet.decode():
-                return -round(frame.rotation) % 360
+        for frame in container.decode(stream):
+            return -round(frame.rotation) % 360
     except av.error.FFmpegError:
         return 0  # damage is judged where the pictures are needed, not here
     return 0
@@ -147,6 +146,10 @@ def _check(info: MediaInfo, source: Source, limits: LimitSettings) -> None:
             raise NoPicture(f"{name} holds sound but no picture")
         raise NotAVideo(f"{name} holds neither picture nor sound")
     if info.video.width * info.video.height > limits.max_pixels:
-        raise LimitExceeded(f"{name} is {info.video.width}x{info.video.height}; limits.max_pixels is {limits.max_pixels}")
+        raise LimitExceeded(
+            f"{name} is {info.video.width}x{info.video.height}; limits.max_pixels is {limits.max_pixels}"
+        )
     if info.duration_s > limits.max_duration_s:
-        raise LimitExceeded(f"{name} lasts {info.duration_s:.0f} s; limits.max_duration_s is {limits.max_duration_s:.0f}")
+        raise LimitExceeded(
+            f"{name} lasts {info.duration_s:.0f} s; limits.max_duration_s is {limits.max_duration_s:.0f}"
+        )

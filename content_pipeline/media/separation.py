@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 BINS = FRAME_SAMPLES // 2 + 1
-LOUDEST_SAMPLE = 16.0  # full scale is 1; what lies beyond this is damage, and would not fit the codes
+LOUDEST_SAMPLE = 2.0**16  # full scale is 1; what lies beyond this is damage, and would not fit the codes
 
 _OVERLAP = FRAME_SAMPLES // HOP_SAMPLES
 _HANN = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(FRAME_SAMPLES) / FRAME_SAMPLES)
 _HANN_POWER = float((_HANN**2).sum())
 
-# A code is 16 bits of a float32 power: 6 of the exponent, 10 of the mantissa. Scaling keeps the power below 2 and
-# the floor keeps it above 2**-62, where the bits left out are always the same, so cutting them off keeps order.
-_SCALE = 2.0**-14
-_FLOOR = np.float32(2.0**-62)
-_CODE_SHIFT = 13
-_DECODED_SCALE = 2.0**-64  # a code moved back lacks the top bit of the exponent
+# A code is 16 bits of a float32 power: 7 of the exponent, 9 of the mantissa. The two bits above are always zero,
+# because scaling keeps the power below 2; the floor keeps it clear of subnormal numbers, which are slow.
+_SCALE = 2.0**-26
+_FLOOR = np.finfo(np.float32).tiny
+_CODE_SHIFT = 14
+_FLOOR_CODE = int(_FLOOR.view(np.uint32)) >> _CODE_SHIFT
 
 # Of white noise about half the power lies below min(power, median): this makes its broadband level equal its RMS.
 _NOISE_SHARE = 0.528
-_BROADBAND_SCALE = 2.0 / (FRAME_SAMPLES * _HANN_POWER * _NOISE_SHARE * _SCALE**2 * _DECODED_SCALE)
-_SILENT_LEVEL = 1e-6  # -120 dB: what the floor of the codes adds up to
+_BROADBAND_SCALE = 2.0 / (FRAME_SAMPLES * _HANN_POWER * _NOISE_SHARE * _SCALE**2)
+_SILENT_LEVEL = 1e-9  # what the floor of the codes adds up to
 
 
 class CurveStream:
@@ -75,6 +75,7 @@ class CurveStream:
         self._squares = np.empty((*shape, 2 * BINS), np.float32)
         self._power = np.empty((*shape, BINS), np.float32)
         self._over_time = RunningMedian(self._groups + 2, BINS)
+        self._over_time.values[:] = _FLOOR_CODE
         self._over_frequency = RunningMedian(BINS // GROUP + 3, self._frames)
         self._percussive = np.empty((*shape, BINS), np.uint32)
         self._harmonic = np.empty((*shape, BINS), np.uint32)
@@ -167,7 +168,7 @@ class CurveStream:
         np.right_shift(bits, _CODE_SHIFT, out=bits)
         codes = self._over_time.values
         codes[:, :2] = codes[:, -2:]
-        codes[:, 2:] = bits  # the cast drops the bits that are always the same
+        codes[:, 2:] = bits
         self._mirror(codes)
 
     def _mirror(self, codes: NDArray[Any]) -> None:
@@ -244,7 +245,7 @@ class CurveStream:
         last = self._last_frame
         first_hop = self._first_frame - GROUP - 2
         for hop in {0} if last is None else {0, last - 1, last}:
-            if 0 <= hop and 0 <= hop - first_hop < self._frames:
+            if hop >= 0 and 0 <= hop - first_hop < self._frames:
                 sound = hops[hop - first_hop] / _window_sum(hop, last)
                 if hop == last:
                     sound = sound[: self._samples_seen - hop * HOP_SAMPLES]
@@ -254,7 +255,8 @@ class CurveStream:
 def _window_sum(hop: int, last_frame: int | None) -> Floats:
     """The squared windows of the frames that exist and reach into `hop`."""
     quarters = (_HANN**2).reshape(_OVERLAP, HOP_SAMPLES)
-    present = [part for part in range(_OVERLAP) if 0 <= hop + 2 - part and (last_frame is None or hop + 2 - part <= last_frame)]
+    frames = {part: hop + 2 - part for part in range(_OVERLAP)}
+    present = [part for part, frame in frames.items() if frame >= 0 and (last_frame is None or frame <= last_frame)]
     total: Floats = quarters[present].sum(axis=0).astype(np.float32)
     return total
 

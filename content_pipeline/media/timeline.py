@@ -8,22 +8,24 @@ from content_pipeline.media.probe import MediaInfo
 
 # Stamps that disagree with the count of samples by less than this are jitter: containers round, some by 1 ms.
 JITTER_S = 0.010
+ROUNDING_S = 0.001
 _LONGEST_GAP_S = 600.0  # where the recording declares no duration
 _PAST_THE_END_S = 10.0
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the frames of a track stand as long as nothing is missing; `step` samples apart from the second on."""
+    """Where the frames of a track stand as long as nothing is missing: `step` samples apart, from `second` on.
 
-    first: int
+    It is `needed` where stamps are too coarse to say by themselves at which sample a frame starts.
+    """
+
     second: int
     step: int
+    needed: bool
 
-    def nearest(self, position: int, reach: int) -> int:
-        """`position`, or the place on the grid if that is within reach: stamps may be coarser than samples."""
-        place = self.second + round((position - self.second) / self.step) * self.step
-        return place if position > self.first and abs(place - position) <= reach else position
+    def nearest(self, position: int) -> int:
+        return self.second + round((position - self.second) / self.step) * self.step
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,11 @@ class Timeline:
         self._position = self._begin  # of the next sample to be placed
         self._cursor = self._begin  # of the next sample to be handed on
         self._missing = 0
+        self.is_certain = True  # whether decoding from the very start would have put the sound at the same samples
 
     def place(self, stamp_s: float | None, samples: int, is_after_damage: bool) -> Placement:
         """Say what goes before the next frame, and count it in."""
-        at = self._at(stamp_s)
+        at = self._on_grid(self._at(stamp_s))
         placement = self._first_placement(at) if self._first is None else self._next_placement(at, samples)
         if is_after_damage:
             self._missing += placement.gap
@@ -91,9 +94,16 @@ class Timeline:
         limit_s = self._info.duration_s + _PAST_THE_END_S if self._info.duration_s > 0 else here_s + _LONGEST_GAP_S
         return round(at_s * self.rate_hz) if at_s <= limit_s else self._position
 
+    def _on_grid(self, at: int) -> int:
+        if self._grid is None:
+            return at
+        place = self._grid.nearest(at)
+        if abs(place - at) <= ROUNDING_S * self.rate_hz:
+            return place
+        self.is_certain = self.is_certain and not self._grid.needed
+        return at
+
     def _first_placement(self, at: int) -> Placement:
-        if self._grid is not None:
-            at = self._grid.nearest(at, self._jitter)
         self._first = max(at, 0)
         if at > self._begin:
             return Placement(gap=at - self._begin)

@@ -28,7 +28,9 @@ class Decision:
 
 def detections(bench: Workbench, video_key: str) -> Decision:
     sound = energy(bench, video_key)
-    key = bench.stage_key("detections", energy=sound.result.artifact.digest, track=sound.track)
+    # The content too: where the picture ends and what the plot is called follow from it.
+    inputs = {"content": sound.content.full, "energy": sound.result.artifact.digest, "track": sound.track}
+    key = bench.stage_key("detections", **inputs)
     return Decision(sound, obtain(bench, "detections", key, lambda draft: _decide(draft, bench, video_key, sound)))
 
 

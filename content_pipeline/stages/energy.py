@@ -46,5 +46,5 @@ def _measure(draft: Draft, bench: Workbench, video_key: str, content: Content) -
     draft.facts = {
         "track": measured.primary,
         "tracks": len(content.info.audio),
-        "reports": [asdict(report) for report in measured.reports],
+        "reports": [asdict(report) for report in measured.reports.values()],
     }

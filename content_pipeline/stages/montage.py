@@ -2,123 +2,101 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from content_pipeline.artifacts import Artifact, Draft, hash_file, publish
 from content_pipeline.errors import from_os_error
-from content_pipeline.media.render.choice import Choice, choose
-from content_pipeline.media.render.clip import Clip, render_clip
+from content_pipeline.media.render.choice import choose
+from content_pipeline.media.render.clip import Clip, Mode, render_clip
 from content_pipeline.media.render.join import join
 from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.source import Source
 from content_pipeline.media.spans import Span
 from content_pipeline.stages.detections import Decision, detections
-from content_pipeline.stages.workbench import StageResult, Workbench, obtain
+from content_pipeline.stages.workbench import VERSIONS, StageResult, Workbench, obtain
+
+CLIP_NAME = "clip.nut"
 
 # Name inside the artifact -> ending of the published name.
 PUBLISHED = {"montage.mp4": ".mp4", "montage.json": ".json", "sheet.jpg": ".sheet.jpg", "plot.png": ".plot.png"}
 
 
-@dataclass(frozen=True)
-class Cutting:
-    """The clips of one montage: what to cut, how, and under which keys."""
-
-    spans: tuple[Span, ...]
-    choice: Choice
-    clip_keys: tuple[str, ...]
-
-
 def montage(bench: Workbench, video_key: str) -> StageResult:
     started = time.monotonic()
     decision = detections(bench, video_key)
-    content = decision.sound.content
-    with bench.open_content(video_key, content.full) as source:
-        cutting = _plan_cuts(bench, source, decision)
-        key = bench.stage_key("montage", clips=cutting.clip_keys)
-        result = obtain(bench, "montage", key, lambda draft: _make(draft, bench, source, decision, cutting))
+    key = _montage_key(bench, decision)
+    result = obtain(bench, "montage", key, lambda draft: _make(draft, bench, video_key, decision))
     outputs, fresh = _publish(bench, video_key, result.artifact, decision.result.artifact)
-    return replace(
-        result, reused=result.reused and not fresh, seconds=time.monotonic() - started, outputs=outputs
+    return replace(result, reused=result.reused and not fresh, seconds=time.monotonic() - started, outputs=outputs)
+
+
+def _montage_key(bench: Workbench, decision: Decision) -> str:
+    """Hangs on the clips in their order, by what each is cut from; how they are cut follows from that."""
+    return bench.stage_key(
+        "montage",
+        content=decision.sound.content.full,
+        track=decision.sound.track,
+        spans=[[span.start_s, span.end_s] for span in decision.highlights()],
+        clip_version=VERSIONS["clip"],
     )
 
 
-def _plan_cuts(bench: Workbench, source: Source, decision: Decision) -> Cutting:
+def _make(draft: Draft, bench: Workbench, video_key: str, decision: Decision) -> None:
     spans, content = decision.highlights(), decision.sound.content
     if not spans:
-        return Cutting((), Choice("copy", "there is nothing to cut"), ())
-    choice = choose(source, content.info, spans, bench.settings.render)
-    keys = tuple(
-        bench.stage_key(
-            "clip",
-            content=content.full,
-            start_s=span.start_s,
-            end_s=span.end_s,
-            track=decision.sound.track,
-            mode=choice.mode,
-        )
-        for span in spans
-    )
-    return Cutting(spans, choice, keys)
-
-
-def _make(draft: Draft, bench: Workbench, source: Source, decision: Decision, cutting: Cutting) -> None:
-    if not cutting.spans:
         draft.facts = {"clips": 0, "montage_s": 0.0, "mode": None, "reason": "no highlights"}
         return
-    clips, reused = _cut(bench, source, decision, cutting)
-    joined = join(clips, bench.settings.render, draft.path("montage.mp4"))
+    with bench.open_content(video_key, content.full) as source:
+        choice = choose(source, content.info, spans, bench.settings.render)
+        cut = [_clip(bench, source, decision, choice.mode, number) for number in range(len(spans))]
+        draft.write_bytes("sheet.jpg", _sheet(source, decision, spans))
+    joined = join([clip for clip, _ in cut], bench.settings.render, draft.path("montage.mp4"))
     verify_montage(joined)
-    draft.write_bytes("sheet.jpg", _sheet(source, decision, cutting.spans))
     draft.facts = {
-        "clips": len(clips),
-        "clips_reused": reused,
+        "clips": len(cut),
+        "clips_reused": sum(reused for _, reused in cut),
         "montage_s": joined.duration_s,
-        "mode": cutting.choice.mode,
-        "reason": cutting.choice.reason,
+        "mode": choice.mode,
+        "reason": choice.reason,
     }
     cuts = [
-        {"source_start_s": cut.span.start_s, "source_end_s": cut.span.end_s, "start_s": cut.start_s, "end_s": cut.end_s}
+        {
+            "source_start_s": cut.source.start_s,
+            "source_end_s": cut.source.end_s,
+            "start_s": cut.start_s,
+            "end_s": cut.end_s,
+        }
         for cut in joined.cuts
     ]
-    draft.write_json("montage.json", {"duration_s": joined.duration_s, "mode": cutting.choice.mode, "cuts": cuts})
+    draft.write_json("montage.json", {"duration_s": joined.duration_s, "mode": choice.mode, "cuts": cuts})
 
 
-def _cut(bench: Workbench, source: Source, decision: Decision, cutting: Cutting) -> tuple[list[Clip], int]:
-    clips, reused = [], 0
-    for number, (span, key) in enumerate(zip(cutting.spans, cutting.clip_keys, strict=True)):
+def _clip(bench: Workbench, source: Source, decision: Decision, mode: Mode, number: int) -> tuple[Clip, bool]:
+    """One clip of the montage, and whether it was there already."""
+    content, track, spans = decision.sound.content, decision.sound.track, decision.highlights()
+    span = spans[number]
 
-        def report(fraction: float, number: int = number) -> None:
-            bench.progress("montage", (number + fraction) / len(cutting.spans))
+    def report(fraction: float) -> None:
+        bench.progress("montage", (number + fraction) / len(spans))
 
-        def make(draft: Draft, span: Span = span) -> None:
-            clip = render_clip(
-                source,
-                decision.sound.content.info,
-                decision.sound.track,
-                span,
-                cutting.choice.mode,
-                bench.settings.render,
-                bench.settings.limits,
-                draft.path("clip.nut"),
-                report,
-            )
-            draft.facts = clip.as_json()
+    def make(draft: Draft) -> None:
+        target = draft.path(CLIP_NAME)
+        render, limits = bench.settings.render, bench.settings.limits
+        draft.facts = render_clip(source, content.info, track, span, mode, render, limits, target, report).as_json()
 
-        result = obtain(bench, "clip", key, make)
-        clips.append(Clip.from_json({**result.artifact.facts, "path": str(result.artifact.path("clip.nut"))}))
-        reused += result.reused
-        report(1.0)
-    return clips, reused
+    inputs = {"start_s": span.start_s, "end_s": span.end_s, "track": track, "mode": mode}
+    result = obtain(bench, "clip", bench.stage_key("clip", content=content.full, **inputs), make)
+    report(1.0)
+    return Clip.from_json(dict(result.artifact.facts), result.artifact.path(CLIP_NAME)), result.reused
 
 
 def _sheet(source: Source, decision: Decision, spans: tuple[Span, ...]) -> bytes:
     from content_pipeline.media.preview import contact_sheet
 
-    return contact_sheet(source, decision.sound.content.info, sorted(spans))
+    return contact_sheet(source, decision.sound.content.info, spans)
 
 
 def _publish(bench: Workbench, video_key: str, made: Artifact, decided: Artifact) -> tuple[tuple[Path, ...], bool]:
@@ -145,4 +123,4 @@ def _publish(bench: Workbench, video_key: str, made: Artifact, decided: Artifact
 def _is_same(source: Path, target: Path, recorded: str) -> bool:
     if not target.is_file():
         return False
-    return os.path.samefile(source, target) or hash_file(target) == recorded
+    return source.samefile(target) or hash_file(target) == recorded

@@ -6,6 +6,7 @@ A crash breaks one child only, and is told apart from an ordinary end. Children 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -161,6 +162,9 @@ def _log_to(path: Path) -> None:
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)
+    # The parent may have put something of its own in their place.
+    sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
 
 
 def _send(writer: int, value: Any) -> None:
@@ -170,7 +174,5 @@ def _send(writer: int, value: Any) -> None:
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # already gone
         os.killpg(pid, number)
-    except (ProcessLookupError, PermissionError):
-        pass  # already gone

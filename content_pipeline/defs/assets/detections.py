@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 
@@ -21,9 +19,7 @@ def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
         check_specs=[check_spec("detections", "within_the_video", "Every highlight lies inside the recording.")],
         **asset_options(settings, "detections", {"python"}),
     )
-    def detections(
-        context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]
-    ) -> dg.MaterializeResult[Any]:
+    def detections(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
         """The moments worth watching, and for every moment that was passed over the rule that did it.
 
         Reads the cached curves only: deciding again takes milliseconds.
@@ -52,9 +48,7 @@ def _metadata(decision: Decision) -> dict[str, Any]:
                 dg.TableRecord({name: round(item[name], 3) for name in ("start_s", "end_s", "score")})
                 for item in found["highlights"]
             ],
-            schema=dg.TableSchema(
-                columns=[dg.TableColumn(name, "float") for name in ("start_s", "end_s", "score")]
-            ),
+            schema=dg.TableSchema(columns=[dg.TableColumn(name, "float") for name in ("start_s", "end_s", "score")]),
         ),
     }
 

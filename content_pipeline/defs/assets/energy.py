@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import dagster as dg
@@ -15,9 +13,7 @@ from content_pipeline.stages.workbench import Workbench
 
 def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
     @dg.asset(deps=["fingerprint"], **asset_options(settings, "energy", {"numpy"}))
-    def energy(
-        context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]
-    ) -> dg.MaterializeResult[Any]:
+    def energy(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
         """The sound as curves, one value every 23 ms: plain level, percussive level, broadband level.
 
         This is the only stage that decodes the whole recording. Changing a threshold never comes back here.

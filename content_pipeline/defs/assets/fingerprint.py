@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import dagster as dg
@@ -16,9 +14,7 @@ from content_pipeline.stages.workbench import Workbench
 
 def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
     @dg.asset(**asset_options(settings, "fingerprint", {"python"}))
-    def fingerprint(
-        context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]
-    ) -> dg.MaterializeResult[Any]:
+    def fingerprint(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
         """What the recording holds: a digest of every byte, and what the file says of its picture and sound.
 
         A file that was only touched, renamed or moved keeps its digest, and nothing after it is done again.

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import dagster as dg
@@ -16,9 +14,7 @@ from content_pipeline.stages.workbench import StageResult, Workbench
 
 def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
     @dg.asset(deps=["detections"], check_specs=montage_checks(), **asset_options(settings, "montage", {"ffmpeg"}))
-    def montage(
-        context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]
-    ) -> dg.MaterializeResult[Any]:
+    def montage(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
         """The highlights, cut and joined into one video that plays anywhere.
 
         Clips are kept one by one: changing the order or dropping one cuts nothing anew. A recording

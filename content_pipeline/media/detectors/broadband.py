@@ -25,13 +25,16 @@ if TYPE_CHECKING:
     from content_pipeline.media.detectors.runs import Runs
     from content_pipeline.media.detectors.surroundings import Frames, Mask
 
-# Each of these may move by a quarter either way with little effect on labelled recordings.
+# The broadband curve is on the scale of RMS: of white noise it reads the same.
 ENTER_DB = 5.0
 LEAVE_BELOW_ENTER_DB = 3.0
-# An event enters 4 dB under the loudness around it: noise at the level of all sound together reads 3 dB under.
-LOUDNESS_ALLOWANCE_DB = 9.0
-# Of the power at its strongest, this share must be noise; white noise has 1, music 0.1 to 0.5.
-NOISE_SHARE = 0.6
+# So an event enters 1 dB under the loudness around it: the noise alone is nearly as loud as all sound on average.
+LOUDNESS_ALLOWANCE_DB = 6.25
+# Share of the power that must be noise where an event enters: 1 for white noise, less than this for music.
+NOISE_SHARE = 0.5
+# A fight is more than one bang: this much time of entering sound, within this reach of the event.
+EVIDENCE_S = 0.25
+EVIDENCE_REACH_S = 2.0
 FLOOR_PERCENT = 10.0
 SURROUNDINGS_S = 90.0
 # About 0.4 s: longer than the gaps inside a burst, shorter than those between bursts.
@@ -40,33 +43,48 @@ SMOOTHING_FRAMES = 17
 SILENCE_DB = -100.0
 HEARD_RANGE_DB = 40.0
 
-# The broadband curve keeps half of the power of white noise: the smaller of each value and the median of its
-# neighbours. The share is given relative to that.
-_WHITE_NOISE_POWER = 0.5
 _LOWEST_SHOWN_DB = -20.0
 
 WEAK_CONTRAST = "weak contrast"
 DROWNED = "drowned by louder sound"
 TONAL = "tonal"
+ISOLATED = "isolated"
 TOO_SHORT = "too short"
 
 
 @dataclass(frozen=True, eq=False)
+class _Sound:
+    """Power per frame: of everything (`whole`), of what is broadband, of that smoothed; and where there is any."""
+
+    whole: Frames
+    broadband: Frames
+    smooth: Frames
+    heard: Mask
+
+    @classmethod
+    def of(cls, curves: Curves) -> _Sound:
+        # A decoder may overshoot full scale twentyfold on clipped sound; a player stops there, and so does this.
+        whole = np.square(curves.rms, dtype=np.float64).clip(max=1.0)
+        broadband = np.square(curves.broadband, dtype=np.float64).clip(max=1.0)
+        smooth = moving_mean(broadband, SMOOTHING_FRAMES)
+        return cls(whole, broadband, smooth, _heard(smooth))
+
+
+@dataclass(frozen=True, eq=False)
 class _Evidence:
-    """Per frame: decibels over the floor; the same, limited by loudness (`contrast`); the same unsmoothed
-    (`sharp`); whether the sound is mostly noise; whether there is any sound."""
+    """Per frame: decibels over the floor; over floor and loudness both (`contrast`), smoothed and as it is
+    (`sharp`); whether the sound is mostly noise."""
 
     over_floor: Frames
     contrast: Frames
     sharp: Frames
     is_noise: Mask
-    heard: Mask
 
 
 class BroadbandDetector:
     """An event is a run of frames above the leaving contrast with, somewhere in it, a frame above the entering
-    contrast that is mostly noise. Both contrasts move together with the settings, so that a higher threshold
-    never finds more time.
+    contrast that is mostly noise, and enough of such frames around it. Both contrasts move together with the
+    settings and every rule asks for more of the same, so that a higher threshold never finds more time.
 
     The score is the broadband energy of the event in seconds of the recording's average: 12 means "as much
     as twelve ordinary seconds". It does not depend on the level of the recording.
@@ -81,38 +99,35 @@ class BroadbandDetector:
         return ENTER_DB * asked.sensitivity / 2.5 + 20 * math.log10(asked.rms_threshold / 0.10)
 
     def detect(self, curves: Curves) -> Detection:
-        power = np.square(curves.broadband, dtype=np.float64)
-        heard = _heard(moving_mean(power, SMOOTHING_FRAMES))
-        if not heard.any():
-            return self._detection((), np.full(len(power), _LOWEST_SHOWN_DB))
-        evidence = self._evidence(curves, power, heard)
-        return self._detection(self._candidates(evidence, power), evidence.contrast)
+        sound = _Sound.of(curves)
+        if not sound.heard.any():
+            return self._detection((), np.full(len(sound.heard), _LOWEST_SHOWN_DB))
+        evidence = self._evidence(sound)
+        return self._detection(self._candidates(evidence, sound), evidence.contrast)
 
-    def _evidence(self, curves: Curves, power: Frames, heard: Mask) -> _Evidence:
-        every_power = np.square(curves.rms, dtype=np.float64)
-        smooth = moving_mean(power, SMOOTHING_FRAMES)
-        level = _decibels(smooth)
-        window_s = SURROUNDINGS_S if self._settings.adaptive_threshold else math.inf
-        floor = rolling_percentile(level, heard, min(window_s, curves.duration_s), FLOOR_PERCENT)
-        loudness = _decibels(rolling_mean(every_power, heard, min(window_s, curves.duration_s)))
+    def _evidence(self, sound: _Sound) -> _Evidence:
+        length_s = len(sound.heard) / FRAME_RATE_HZ
+        window_s = min(SURROUNDINGS_S, length_s) if self._settings.adaptive_threshold else length_s
+        level = _decibels(sound.smooth)
+        floor = rolling_percentile(level, sound.heard, window_s, FLOOR_PERCENT)
+        loudness = _decibels(rolling_mean(sound.whole, sound.heard, window_s))
         reference = np.maximum(floor, loudness - LOUDNESS_ALLOWANCE_DB)
-        share = smooth / (_WHITE_NOISE_POWER * np.maximum(moving_mean(every_power, SMOOTHING_FRAMES), 1e-30))
         return _Evidence(
             over_floor=level - floor,
             contrast=level - reference,
-            sharp=_decibels(power) - reference,
-            is_noise=share > NOISE_SHARE,
-            heard=heard,
+            sharp=_decibels(sound.broadband) - reference,
+            is_noise=sound.smooth > NOISE_SHARE * moving_mean(sound.whole, SMOOTHING_FRAMES),
         )
 
-    def _candidates(self, evidence: _Evidence, power: Frames) -> tuple[Candidate, ...]:
+    def _candidates(self, evidence: _Evidence, sound: _Sound) -> tuple[Candidate, ...]:
         leave_db = self.enter_db - LEAVE_BELOW_ENTER_DB
-        wide = runs(evidence.heard & (evidence.contrast > leave_db))
+        wide = runs(sound.heard & (evidence.contrast > leave_db))
         # Smoothing spreads a shot over its neighbours; the unsmoothed curve says where it starts and ends.
         exact = narrowed(wide, evidence.sharp > leave_db)
         rules = self._dropped_by(evidence, wide, exact)
         spans = np.where((exact[:, 0] < exact[:, 1])[:, None], exact, wide)
-        scores = over_runs(np.add, power, spans) / (power[evidence.heard].mean() * FRAME_RATE_HZ)
+        second = sound.broadband[sound.heard].mean() * FRAME_RATE_HZ
+        scores = over_runs(np.add, sound.broadband, spans) / second
         return tuple(
             Candidate(Span(first / FRAME_RATE_HZ, end / FRAME_RATE_HZ), score, rule)
             for (first, end), score, rule in zip(spans.tolist(), scores.tolist(), rules, strict=True)
@@ -121,13 +136,15 @@ class BroadbandDetector:
     def _dropped_by(self, evidence: _Evidence, wide: Runs, exact: Runs) -> list[str | None]:
         """The first rule that each run fails, None for an event."""
         enters = evidence.contrast > self.enter_db
+        enters_as_noise = enters & evidence.is_noise
+        evidence_s = _count_around(enters_as_noise, wide, EVIDENCE_REACH_S) / FRAME_RATE_HZ
         duration_s = (exact[:, 1] - exact[:, 0]) / FRAME_RATE_HZ
-        is_long = (duration_s > 0) & (duration_s >= self._settings.min_event_duration_s)
         passed = {
             WEAK_CONTRAST: over_runs(np.logical_or, evidence.over_floor > self.enter_db, wide),
             DROWNED: over_runs(np.logical_or, enters, wide),
-            TONAL: over_runs(np.logical_or, enters & evidence.is_noise, wide),
-            TOO_SHORT: is_long,
+            TONAL: over_runs(np.logical_or, enters_as_noise, wide),
+            ISOLATED: evidence_s >= EVIDENCE_S,
+            TOO_SHORT: (duration_s > 0) & (duration_s >= self._settings.min_event_duration_s),
         }
         return [
             next((rule for rule, is_met in zip(passed, row, strict=True) if not is_met), None)
@@ -150,6 +167,14 @@ def _heard(power: Frames) -> Mask:
         return audible
     loudest = np.percentile(power[audible], 99.5)
     return np.asarray(power > max(loudest * 10 ** (-HEARD_RANGE_DB / 10), 10 ** (SILENCE_DB / 10)))
+
+
+def _count_around(mask: Mask, of: Runs, reach_s: float) -> Frames:
+    """How many frames of the mask are true in each run and within reach of it."""
+    reach = round(reach_s * FRAME_RATE_HZ)
+    before = np.concatenate(([0], np.cumsum(mask)))
+    counts = before[(of[:, 1] + reach).clip(max=len(mask))] - before[(of[:, 0] - reach).clip(min=0)]
+    return np.asarray(counts, np.float64)
 
 
 def _decibels(power: Frames) -> Frames:

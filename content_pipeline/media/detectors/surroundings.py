@@ -32,7 +32,7 @@ def rolling_percentile(values: Frames, heard: Mask, window_s: float, percent: fl
     ordered = np.sort(np.lib.stride_tricks.sliding_window_view(sampled, size)[starts], axis=1)
     count = np.isfinite(ordered).sum(axis=1)
     rank = np.rint(percent / 100 * (count - 1)).astype(np.intp).clip(0)
-    found = np.take_along_axis(ordered, rank[:, None], axis=1)[:, 0]
+    found = np.take_along_axis(ordered, rank[:, None], axis=1)[:, 0].astype(np.float64)
     return _joined(centres * DECIMATION, found, count > 0, len(values))
 
 
@@ -49,10 +49,12 @@ def rolling_mean(values: Frames, heard: Mask, window_s: float) -> Frames:
 
 def moving_mean(values: Frames, width: int) -> Frames:
     """The mean over `width` (odd) frames around each frame; at the ends, over those that exist."""
-    kernel = np.ones(width)
-    sums = np.convolve(np.pad(values, width // 2), kernel, "valid")
-    counts = np.convolve(np.pad(np.ones(len(values)), width // 2), kernel, "valid")
-    return np.asarray(sums / counts)
+    if len(values) == 0:
+        return values
+    half = width // 2
+    sums = np.convolve(np.pad(values, half), np.ones(width), "valid")
+    place = np.arange(len(values))
+    return np.asarray(sums / (np.minimum(place, half) + np.minimum(place[::-1], half) + 1))
 
 
 def _windows(length: int, size: int, every: float) -> tuple[Frames, NDArray[np.intp]]:

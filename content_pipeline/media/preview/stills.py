@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal
 
 from PIL import Image
@@ -69,7 +69,7 @@ class _Reader:
         self._frame_rate = video.frame_rate if video.frame_rate > 0 else 60.0
         self._keys = keys
         self._forward = forward
-        self._budget_pixels = FORWARD_BUDGET_PIXELS
+        self._budget_pixels = float(FORWARD_BUDGET_PIXELS)
 
     def frame_of(self, span: Span) -> VideoFrame | None:
         start_s, end_s = (self._info.origin_s + edge for edge in (span.start_s, span.end_s))
@@ -80,21 +80,28 @@ class _Reader:
         after = self._keys.keyframe_after(middle_s, end_s)
         if after is not None:
             return after
-        if before is None:
-            return None
-        return self._frame_after(before, start_s, middle_s)
+        if before is None or self._is_too_dear(before, middle_s):
+            return before
+        return self._decoded_in(start_s, end_s, middle_s, self._keys.time_s(before))
 
-    def _frame_after(self, keyframe: VideoFrame, start_s: float, middle_s: float) -> VideoFrame | None:
-        """The frame in the middle; the keyframe where getting there costs too much; None where all between is damaged."""
-        keyframe_s = self._keys.time_s(keyframe)
-        frames = int((middle_s - self._forward.resumed_at_s(keyframe_s, middle_s)) * self._frame_rate) + 1
-        pixels = frames * keyframe.width * keyframe.height
+    def _is_too_dear(self, keyframe: VideoFrame, middle_s: float) -> bool:
+        """Whether decoding up to the middle passes what is left of the budget; else it is spent."""
+        way_s = middle_s - self._forward.resumed_at_s(self._keys.time_s(keyframe), middle_s)
+        pixels = (way_s * self._frame_rate + 1) * keyframe.width * keyframe.height
         if pixels > self._budget_pixels:
-            return keyframe
+            return True
         self._budget_pixels -= pixels
+        return False
+
+    def _decoded_in(self, start_s: float, end_s: float, middle_s: float, keyframe_s: float) -> VideoFrame | None:
         # The rate is what the file claims: twice as many frames is a variable rate, more is a lie.
-        frame = self._forward.decode_to(keyframe_s, middle_s, most_frames=2 * frames + 64)
-        return frame if frame is not None and self._forward.time_s(frame) >= start_s else None
+        most_frames = int(2 * (middle_s - keyframe_s) * self._frame_rate) + 64
+        way = self._forward.decode_to(keyframe_s, middle_s, most_frames)
+        for frame in (way.shown, way.following):
+            if frame is not None and start_s <= self._forward.time_s(frame) < end_s:
+                return frame
+        # A still scene may hold one frame for longer than a highlight; a hole in the file looks alike, but for damage.
+        return way.shown if way.following is not None and not way.is_damaged else None
 
 
 @contextmanager
@@ -115,6 +122,15 @@ def _cursor(
         yield _Cursor(container, stream)
 
 
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """What decoding forward met: the frame a player shows at the target, and the one after it."""
+
+    shown: VideoFrame | None
+    following: VideoFrame | None
+    is_damaged: bool
+
+
 class _Cursor:
     """A place in the video stream. Damage on the way is stepped over: no frame is an answer, never an error."""
 
@@ -125,7 +141,8 @@ class _Cursor:
         self._stream = stream
         self._tick_s = float(stream.time_base or 1 / av.time_base)
         self._first_s = (stream.start_time or 0) * self._tick_s
-        self._position_s: float | None = None
+        self._last: VideoFrame | None = None
+        self._is_damaged = False
         self._damage = av.error.FFmpegError
 
     @property
@@ -149,28 +166,40 @@ class _Cursor:
 
     def resumed_at_s(self, keyframe_s: float, target_s: float) -> float:
         """Where decoding towards `target_s` starts: here, if here is on the way."""
-        if self._position_s is not None and keyframe_s <= self._position_s <= target_s:
-            return self._position_s
+        if self._last is not None and keyframe_s <= self.time_s(self._last) <= target_s:
+            return self.time_s(self._last)
         return keyframe_s
 
-    def decode_to(self, keyframe_s: float, target_s: float, most_frames: int) -> VideoFrame | None:
-        """The frame at `target_s`, or the last readable one on the way."""
+    def decode_to(self, keyframe_s: float, target_s: float, most_frames: int) -> _Way:
+        """Decode until a frame lies past `target_s`."""
         first = None
-        if self.resumed_at_s(keyframe_s, target_s) == keyframe_s:
+        if self._last is None or self.resumed_at_s(keyframe_s, target_s) != self.time_s(self._last):
             first = self._seek_before(target_s)
             if first is None:
-                return None
-        last = None
-        for count, frame in enumerate(self._frames(first)):
-            last, self._position_s = frame, self.time_s(frame)
-            if self._position_s >= target_s or count >= most_frames:
-                break
-        return last
+                return _Way(None, None, is_damaged=True)
+        self._is_damaged = False
+        shown = self._last
+        for frame in islice(self._frames(first), most_frames):
+            self._last = frame
+            if self.time_s(frame) > target_s:
+                return _Way(shown, frame, self._is_damaged)
+            shown = frame
+        return _Way(shown, None, self._is_damaged)
 
     def _frames(self, first: VideoPacket | None) -> Iterator[VideoFrame]:
         for packet in chain([] if first is None else [first], self._packets()):
-            with suppress(self._damage):
-                yield from (frame for frame in self._stream.codec_context.decode(packet) if not frame.is_corrupt)
+            for frame in self._decoded(packet):
+                if frame.is_corrupt:
+                    self._is_damaged = True
+                else:
+                    yield frame
+
+    def _decoded(self, packet: VideoPacket | None) -> list[VideoFrame]:
+        try:
+            return self._stream.codec_context.decode(packet)
+        except self._damage:
+            self._is_damaged = True
+            return []
 
     def _seek_before(self, target_s: float) -> VideoPacket | None:
         """The keyframe packet at or before `target_s`; what follows it is read next."""
@@ -196,16 +225,12 @@ class _Cursor:
 
     def _decoded_alone(self, packet: VideoPacket) -> VideoFrame | None:
         """The keyframe without what follows it: the decoder is drained, as it may hold a frame back."""
-        context = self._stream.codec_context
-        frames: list[VideoFrame] = []
-        for part in (packet, None):
-            with suppress(self._damage):
-                frames += context.decode(part)
-        context.flush_buffers()
+        frames = [*self._decoded(packet), *self._decoded(None)]
+        self._stream.codec_context.flush_buffers()
         return next((frame for frame in frames if not frame.is_corrupt), None)
 
     def _seek(self, target_s: float, *, backward: bool) -> bool:
-        self._position_s = None
+        self._last = None
         try:
             self._container.seek(round(target_s / self._tick_s), stream=self._stream, backward=backward)
         except self._damage:

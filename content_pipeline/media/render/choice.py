@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.render.clip import Mode
 from content_pipeline.media.render.cutting import CutPlan, plan_copy, plan_smart
-from content_pipeline.media.render.survey import Survey, survey
+from content_pipeline.media.render.survey import Survey, picture_stream, survey
 from content_pipeline.media.source import Source
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import RenderSettings
@@ -18,6 +19,8 @@ MAX_COPY_MOVE_S = 10.0
 MIN_COPIED_SHARE = 0.5
 """With less than this to copy, decoding and encoding around the cuts costs as much as encoding it all."""
 
+_GAP_TOLERANCE_S = 0.05
+"""A keyframe every 2 s may be a frame late now and then, or sit on a millisecond clock."""
 _PROFILES = {"Baseline", "Constrained Baseline", "Main", "High", "Progressive High", "Constrained High"}
 
 
@@ -39,13 +42,13 @@ class Around:
     @property
     def moved_s(self) -> float:
         """How far copying moves the start."""
-        return float("inf") if self.copy is None else self.span.start_s - self.surveyed.time_s(self.copy.start)
+        return inf if self.copy is None else self.span.start_s - self.surveyed.time_s(self.copy.start)
 
     @property
     def keyframe_gap_s(self) -> float:
         """From the clean keyframe before the start to the one after it."""
         if self.copy is None:
-            return float("inf")
+            return inf
         clean = (stamp.pts for stamp in self.surveyed.stamps if stamp.clean and stamp.pts > self.copy.start)
         following = min(clean, default=self.surveyed.end_pts)
         return float((following - self.copy.start) * self.surveyed.time_base)
@@ -65,15 +68,16 @@ def choose(source: Source, info: MediaInfo, spans: Sequence[Span], settings: Ren
         around = [_around(source, info, span) for span in spans]
         obstacle = None if all(one.surveyed.timed for one in around) else "its pictures carry no times of their own"
     if obstacle is not None:
-        prefix = "" if settings.mode == "auto" else f"render.mode asks to {settings.mode}, but "
-        return Choice("encode", _sentence(f"{prefix}encoding, because {obstacle}"))
+        return _instead(settings, obstacle)
     if settings.mode == "auto":
         return _best(around, settings)
-    return _forced(around, settings.mode)
+    return _forced(around, settings)
 
 
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + "."
+def _instead(settings: RenderSettings, obstacle: str) -> Choice:
+    """Encoding works for every recording; the reason says why nothing cheaper does."""
+    asked = "" if settings.mode == "auto" else f", although render.mode is {settings.mode}"
+    return Choice("encode", f"Encoding{asked}: {obstacle}.")
 
 
 def _obstacle(source: Source, info: MediaInfo) -> str | None:
@@ -90,9 +94,7 @@ def _obstacle(source: Source, info: MediaInfo) -> str | None:
     if video.rotation_degrees:
         return f"it is turned by {video.rotation_degrees} degrees"
     with source.container() as container:
-        context = container.streams.video[0].codec_context
-        for stream in container.streams.video:
-            context = stream.codec_context if stream.index == video.index else context
+        context = picture_stream(container, info).codec_context
         profile, aspect = context.profile, context.sample_aspect_ratio
     if profile not in _PROFILES:
         return f"its H.264 profile is {profile}"
@@ -106,25 +108,32 @@ def _around(source: Source, info: MediaInfo, span: Span) -> Around:
     return Around(span, surveyed, plan_copy(surveyed, span), plan_smart(surveyed, span))
 
 
+def _copied_share(around: Sequence[Around]) -> float:
+    total_s = sum(one.span.duration_s for one in around)
+    return sum(one.copied_s for one in around) / total_s if total_s else 1.0
+
+
 def _best(around: Sequence[Around], settings: RenderSettings) -> Choice:
     gap_s = max((one.keyframe_gap_s for one in around), default=0.0)
-    total_s = sum(one.span.duration_s for one in around)
-    share = sum(one.copied_s for one in around) / total_s if total_s else 1.0
-    limit_s = settings.copy_keyframe_gap_s
-    # A keyframe every 2 s may be a frame late now and then, or sit on a millisecond clock.
-    if gap_s <= limit_s + 0.05:
-        return Choice("copy", f"Copying: H.264 with keyframes at most {limit_s:g} s apart at the cuts.")
-    gap = "no keyframe to start at near a cut" if gap_s == float("inf") else f"keyframes {gap_s:.1f} s apart"
-    if share >= MIN_COPIED_SHARE and all(one.surveyed.stamps[0].key for one in around):
+    share = _copied_share(around)
+    if gap_s <= settings.copy_keyframe_gap_s + _GAP_TOLERANCE_S:
+        return Choice(
+            "copy", f"Copying: H.264 with keyframes at most {settings.copy_keyframe_gap_s:g} s apart at the cuts."
+        )
+    gap = "no keyframe to start at before a cut" if gap_s == inf else f"keyframes {gap_s:.1f} s apart"
+    if share >= MIN_COPIED_SHARE:
         return Choice("smart", f"Cutting smart: H.264 with {gap}; {share:.0%} is copied, the rest encoded.")
-    return Choice("encode", f"Encoding: H.264 with {gap}; a smart cut could copy only {share:.0%}.")
+    return _instead(settings, f"H.264 with {gap}, of which a smart cut could copy only {share:.0%}")
 
 
-def _forced(around: Sequence[Around], mode: str) -> Choice:
-    if mode == "smart":
-        return Choice("smart", "Cutting smart, as render.mode asks.")
+def _forced(around: Sequence[Around], settings: RenderSettings) -> Choice:
+    if settings.mode == "smart":
+        share = _copied_share(around)
+        if share > 0:
+            return Choice("smart", f"Cutting smart, as render.mode asks; {share:.0%} is copied, the rest encoded.")
+        return _instead(settings, "no highlight has a keyframe to copy from")
     moved_s = max((one.moved_s for one in around), default=0.0)
     if moved_s <= MAX_COPY_MOVE_S:
         return Choice("copy", f"Copying, as render.mode asks; cuts move by at most {max(0.0, moved_s):.1f} s.")
-    why = "no keyframe to start at" if moved_s == float("inf") else f"the keyframe before a cut is {moved_s:.0f} s away"
-    return Choice("encode", f"render.mode asks to copy, but encoding, because {why}.")
+    far = "there is none" if moved_s == inf else f"the nearest is {moved_s:.0f} s away"
+    return _instead(settings, f"a cut needs a keyframe before it, and {far}")

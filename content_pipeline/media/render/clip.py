@@ -76,14 +76,21 @@ def render_clip(
     progress: Callable[[float], None] | None = None,
     size: FrameSize | None = None,
 ) -> Clip:
-    """Cut one span into a file. `size` is for `encode`: what pictures of mixed recordings are fitted into."""
+    """Cut one span into a file. `size` is for `encode`: what pictures of mixed recordings are fitted into.
+
+    Raises `CorruptMedia` when data inside the span is missing; nothing is left at `target` then.
+    """
     surveyed = survey(source, info, span)
     span = _with_pictures(source, surveyed, span)
-    if mode == "encode":
-        clip = _encoded(source, info, audio_track, surveyed, span, settings, limits, target, progress, size)
-    else:
-        clip = _cut(source, info, audio_track, surveyed, span, mode, settings, target)
-    source.check_unchanged()
+    try:
+        if mode == "encode":
+            clip = _encoded(source, info, audio_track, surveyed, span, settings, limits, target, progress, size)
+        else:
+            clip = _cut(source, info, audio_track, surveyed, span, mode, settings, target)
+        source.check_unchanged()
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
     if progress is not None:
         progress(1.0)
     return clip
@@ -186,4 +193,5 @@ def _check_holes(source: Source, surveyed: Survey, report: sound.SoundReport, sp
         for sound_hole in report.holes:
             lost_s = picture_hole.overlap_s(sound_hole)
             if lost_s > sound.HOLE_S and span.overlap_s(picture_hole) > sound.HOLE_S:
-                raise CorruptMedia(f"{printable(source.path)}: {lost_s:.2f} s are missing at {picture_hole.start_s:.2f} s")
+                name = printable(source.path)
+                raise CorruptMedia(f"{name}: {lost_s:.2f} s are missing at {picture_hole.start_s:.2f} s")

@@ -56,12 +56,8 @@ class ClipWriter:
             with av.open(f"file:{path.absolute()}", "w", format="nut") as container:
                 yield cls(container)
         except av.error.FFmpegError as error:
-            path.unlink(missing_ok=True)
             if isinstance(error, OSError) and error.errno is not None:
                 raise from_os_error(error, path) from error
-            raise
-        except BaseException:
-            path.unlink(missing_ok=True)
             raise
 
     def add_video(self, template: VideoStream, sets: h264.ParameterSets, time_base: Fraction) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,12 @@ from content_pipeline.media.render import h264
 from content_pipeline.media.render.clip_file import ClipWriter, Picture
 from content_pipeline.media.render.cutting import CutPlan
 from content_pipeline.media.render.edges import EdgeEncoder, new_decoder
-from content_pipeline.media.render.survey import Survey, packets_from
+from content_pipeline.media.render.survey import Survey, packets_from, picture_stream
 from content_pipeline.media.source import Source
 from content_pipeline.settings import RenderSettings
 
 if TYPE_CHECKING:
+    from av.container import InputContainer
     from av.packet import Packet
     from av.video.stream import VideoStream
 
@@ -24,10 +25,17 @@ if TYPE_CHECKING:
 class Cutter:
     """One open pass over the surveyed packets: what is copied is copied, what is an edge is encoded."""
 
-    def __init__(self, stream: VideoStream, survey: Survey, plan: CutPlan, settings: RenderSettings) -> None:
+    def __init__(
+        self,
+        container: InputContainer,
+        stream: VideoStream,
+        survey: Survey,
+        plan: CutPlan,
+        settings: RenderSettings,
+    ) -> None:
         self._stream, self._survey, self._plan, self._settings = stream, survey, plan, settings
         self.stream = stream
-        self._packets = list_surveyed(stream, survey)
+        self._packets = _surveyed(container, stream, survey)
         self.sets = _source_sets(stream, self._packets[0])
         self._head = self._edge(plan.start, plan.copy_start) if plan.has_head else None
         self._tail = self._edge(plan.copy_end, plan.end) if plan.has_tail else None
@@ -50,12 +58,17 @@ class Cutter:
         plan = self._plan
         if self._head is not None:
             yield from self._encoded(self._head, 0, plan.copy_from if plan.copy_to else len(self._packets))
-        for packet in self._packets[plan.copy_from : plan.copy_to]:
-            units = h264.units_of(memoryview(packet), self.sets.length_size)
-            assert packet.pts is not None
-            yield Picture(h264.prefixed(units), packet.pts, packet.is_keyframe)
+        yield from self._copied(self._packets[plan.copy_from : plan.copy_to])
         if self._tail is not None:
             yield from self._encoded(self._tail, self._last_key(plan.copy_to), len(self._packets))
+
+    def _copied(self, packets: Sequence[Packet[VideoStream]]) -> Iterator[Picture]:
+        """A picture of which nothing is left is passed over: the one before it stands a little longer."""
+        for packet in packets:
+            units = h264.units_of(memoryview(packet), self.sets.length_size)
+            assert packet.pts is not None
+            if h264.has_picture(units):
+                yield Picture(h264.prefixed(units), packet.pts, packet.is_keyframe)
 
     def _encoded(self, edge: EdgeEncoder, first: int, last: int) -> Iterator[Picture]:
         """Decode packets `[first, last)` for an edge; damaged ones are passed over, as a player would."""
@@ -74,11 +87,11 @@ class Cutter:
         return max(index for index in range(before) if self._survey.stamps[index].key)
 
 
-def list_surveyed(stream: VideoStream, survey: Survey) -> list[Packet[VideoStream]]:
+def _surveyed(container: InputContainer, stream: VideoStream, survey: Survey) -> list[Packet[VideoStream]]:
     """The surveyed packets, read again. Held together: a clip is seconds long."""
     wanted = [stamp.pts for stamp in survey.stamps]
     found: list[Packet[VideoStream]] = []
-    for packet in packets_from(stream.container, stream, survey.seek_s):
+    for packet in packets_from(container, stream, survey.seek_s):
         if packet.pts is None or (not found and packet.pts != wanted[0]):
             continue
         found.append(packet)
@@ -104,12 +117,9 @@ def _source_sets(stream: VideoStream, first: Packet[VideoStream]) -> h264.Parame
 def open_cutter(
     source: Source, info: MediaInfo, survey: Survey, plan: CutPlan, settings: RenderSettings
 ) -> Iterator[Cutter]:
-    assert info.video is not None
     with source.container() as container:
-        stream = container.streams[info.video.index]
-        assert stream.type == "video"
         try:
-            yield Cutter(stream, survey, plan, settings)
+            yield Cutter(container, picture_stream(container, info), survey, plan, settings)
         except h264.Malformed as error:
             raise CorruptMedia(f"{printable(source.path)}: {error}") from error
 

@@ -94,7 +94,6 @@ def _shown_until(survey: Survey, edge: Boundary, wanted_end: int) -> int:
 
 def plan_smart(survey: Survey, span: Span) -> CutPlan:
     """Frame-accurate: what lies between the cuts and the nearest clean places is encoded."""
-    frame = survey.frame_ticks
     first_shown = min(stamp.pts for stamp in survey.stamps)
     start = max(_snapped(survey, survey.ticks(span.start_s)), first_shown)
     end = min(_snapped(survey, survey.ticks(span.end_s)), survey.end_pts)
@@ -102,14 +101,21 @@ def plan_smart(survey: Survey, span: Span) -> CutPlan:
     if first is None or survey.stamps[first].pts >= end:
         return CutPlan(start, end, 0, 0, end, end)
     edges = [edge for edge in boundaries(survey) if edge.index > first]
-    near = min(edges, key=lambda edge: (abs(edge.pts - end), edge.pts))
     copy_start = survey.stamps[first].pts
-    if abs(near.pts - end) <= frame:
+    near = min(edges, key=lambda edge: (abs(edge.pts - end), edge.pts))
+    if _is_close(survey, near.pts, start, span):
         return CutPlan(start, near.pts, first, near.index, copy_start, near.pts)
     before = [edge for edge in edges if edge.pts <= end]
     if not before:
         return CutPlan(start, end, 0, 0, end, end)
     return CutPlan(start, end, first, before[-1].index, copy_start, before[-1].pts)
+
+
+def _is_close(survey: Survey, end: int, start: int, span: Span) -> bool:
+    """Within one frame of the plan, both the end itself and the length."""
+    off_end = abs(end - survey.ticks(span.end_s))
+    off_length = abs((end - start) - round(span.duration_s / survey.time_base))
+    return max(off_end, off_length) <= survey.frame_ticks
 
 
 def _snapped(survey: Survey, wanted: int) -> int:

@@ -115,10 +115,9 @@ def _encode(
     where = f"{printable(source.path)}: between {span.start_s:.2f} and {span.end_s:.2f} s"
     if outcome.frames < count - 1:
         raise CorruptMedia(f"{where} only {outcome.frames} of {count} pictures could be made")
-    damaged = outcome.decode_errors + outcome.concealed
-    if damaged > MAX_DAMAGED_SHARE * count:
-        raise CorruptMedia(f"{where} {damaged} pictures are damaged")
-    return EncodedFile(path, damaged)
+    if outcome.decode_errors > MAX_DAMAGED_SHARE * count:
+        raise CorruptMedia(f"{where} {outcome.decode_errors} pictures cannot be decoded")
+    return EncodedFile(path, outcome.decode_errors + outcome.concealed)
 
 
 def _input(source: Source, info: MediaInfo, span: Span, limits: LimitSettings) -> list[str]:

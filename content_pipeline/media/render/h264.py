@@ -7,6 +7,7 @@ parameter sets with ids of its own, so both kinds live in one track without repe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 SLICE, PARTITION, IDR, SPS, PPS, DELIMITER = 1, 2, 5, 7, 8, 9
@@ -121,10 +122,17 @@ def _bounds(view: memoryview, length_size: int) -> Iterator[tuple[int, int]]:
 
 
 def units_of(data: memoryview, length_size: int) -> list[bytes]:
-    """The NAL units of one packet."""
+    """The NAL units of one packet; of a damaged one those before the damage."""
     if length_size == 0:
         return list(annexb_units(bytes(data)))
-    return [bytes(data[start:end]) for start, end in _bounds(data, length_size)]
+    units: list[bytes] = []
+    with suppress(Malformed):
+        units.extend(bytes(data[start:end]) for start, end in _bounds(data, length_size))
+    return units
+
+
+def has_picture(units: Iterable[bytes]) -> bool:
+    return any(unit[0] & 31 in (SLICE, PARTITION, IDR) for unit in units)
 
 
 def annexb_units(data: bytes) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from content_pipeline.errors import CorruptMedia, from_os_error, printable
 from content_pipeline.media.render import h264
 from content_pipeline.media.render.clip import Clip
 from content_pipeline.media.render.clip_file import open_clip, pictures
-from content_pipeline.media.render.montage_sound import MontageSound, sound_for
+from content_pipeline.media.render.montage_sound import sound_for
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import RenderSettings
 

@@ -48,10 +48,11 @@ def kind_for(stream: AudioStream) -> SoundKind:
     """Packets are copied when any player takes them as they are: plain AAC with its header in the container."""
     context = stream.codec_context
     plain = context.name == "aac" and context.profile == "LC" and bool(context.extradata)
-    return "aac" if plain and 1 <= stream.channels <= 6 and stream.rate in _AAC_RATES_HZ else "pcm"
+    return "aac" if plain and len(stream.layout.channels) <= 6 and stream.rate in _COPIED_RATES_HZ else "pcm"
 
 
-_AAC_RATES_HZ = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
+_COPIED_RATES_HZ = (32000, 44100, 48000)
+"""Cuts in copied sound fall on packets: below these rates half a packet would be heard as out of step."""
 
 
 class PacketClock:
@@ -63,7 +64,7 @@ class PacketClock:
 
     def __init__(self, rate_hz: int, time_base: Fraction) -> None:
         self._rate_hz = rate_hz
-        self._tolerance = max(2, 2 * rate_hz * time_base)
+        self._tolerance = max(2.0, float(2 * rate_hz * time_base))
         self._expected: int | None = None
 
     def position(self, pts: int, time_base: Fraction, duration: int) -> int:
@@ -168,6 +169,7 @@ class _SampleReader:
         resampler, position = self._resampler(), 0
         expected_s: float | None = None
         for frame in self._frames():
+            assert frame.pts is not None and frame.time_base is not None
             start_s = float(frame.pts * frame.time_base)
             if expected_s is None or abs(start_s - expected_s) > 0.01:
                 if expected_s is not None:

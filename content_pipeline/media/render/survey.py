@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from statistics import median_low
 from typing import TYPE_CHECKING
 
@@ -67,14 +68,14 @@ class Survey:
     def frame_ticks(self) -> int:
         """How long a picture usually stands."""
         shown = sorted(stamp.pts for stamp in self.stamps)
-        steps = [after - before for before, after in zip(shown, shown[1:], strict=False) if after > before]
+        steps = [after - before for before, after in pairwise(shown) if after > before]
         return median_low(steps) if steps else max(1, round(Fraction(1, 30) / self.time_base))
 
     @property
     def holes(self) -> tuple[Span, ...]:
         """Where one picture stands suspiciously long: lost data, or a variable rate at rest."""
         shown = sorted(stamp.pts for stamp in self.stamps)
-        pairs = zip(shown, shown[1:], strict=False)
+        pairs = pairwise(shown)
         return tuple(
             Span(self.time_s(before), self.time_s(after))
             for before, after in pairs
@@ -105,9 +106,8 @@ def survey(source: Source, info: MediaInfo, span: Span) -> Survey:
 
 
 def _read(container: InputContainer, info: MediaInfo, span: Span, back_s: float) -> Survey:
-    assert info.video is not None
-    stream = container.streams[info.video.index]
-    assert stream.type == "video" and stream.time_base is not None
+    stream = picture_stream(container, info)
+    assert stream.time_base is not None
     seek_s = info.origin_s + max(0.0, span.start_s - back_s)
     reader = _Inspector(stream)
     end_pts = round((info.origin_s + span.end_s) / stream.time_base)
@@ -128,6 +128,11 @@ def _read(container: InputContainer, info: MediaInfo, span: Span, back_s: float)
             break
     timed = timed and len({stamp.pts for stamp in stamps}) == len(stamps)
     return Survey(tuple(stamps), stream.time_base, info.origin_s, seek_s, timed, at_end)
+
+
+def picture_stream(container: InputContainer, info: MediaInfo) -> VideoStream:
+    """The track that `info` describes; a file may also hold cover images."""
+    return next(stream for stream in container.streams.video if info.video is None or stream.index == info.video.index)
 
 
 def packets_from(container: InputContainer, stream: VideoStream, seek_s: float) -> Iterator[Packet[VideoStream]]:
@@ -184,8 +189,7 @@ def _check(found: Survey, source: Source, info: MediaInfo, span: Span, container
 
 def _declared_end_s(container: InputContainer, info: MediaInfo) -> float:
     """Where the container says the picture ends: the track's own word where there is one."""
-    assert info.video is not None
-    stream = container.streams[info.video.index]
+    stream = picture_stream(container, info)
     if stream.duration is not None and stream.time_base is not None:
         start = stream.start_time if stream.start_time is not None else 0
         return float((start + stream.duration) * stream.time_base) - info.origin_s

@@ -28,7 +28,19 @@ def key(path: Path, store: VideoStore) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["Plain", "name with spaces", "-x", "....", "ünïcödé-日本語-🎮", "日本語", "a,b;c", "$(id)", "x" * 300, "new\nline"]
+    "name",
+    [
+        "Plain",
+        "name with spaces",
+        "-x",
+        "....",
+        "ünïcödé-日本語-🎮",
+        "日本語",
+        "a,b;c",
+        "$(id)",
+        "x" * 300,
+        "new\nline",
+    ],
 )
 def test_keys_use_a_safe_alphabet(name):
     assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", slug(name))

@@ -1,0 +1,197 @@
+"""One track measured whole, or split in time over forked processes with the same result.
+
+A part starts a few seconds early, on a whole second so that the resampler is in step, and ends late; what the
+run-up and run-out touch is cut off. Each process opens the recording for itself. Whatever is out of the ordinary
+(damage, a part that comes up short, a process that dies) is left to the plain way, which is always right.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import IO
+
+import numpy as np
+
+from content_pipeline.media.audio import AudioReport, MonoBlocks
+from content_pipeline.media.curves import FRAME_RATE_HZ, HOP_SAMPLES, SAMPLE_RATE_HZ, Curves
+from content_pipeline.media.probe import MediaInfo
+from content_pipeline.media.separation import CurveStream
+from content_pipeline.media.source import Source
+
+RUN_UP_S = 3.0  # more than the 40 frames that medians and windows reach, and than the resampler remembers
+SHORTEST_PART_S = 60.0
+
+_PR_SET_PDEATHSIG = 1
+
+
+class _Uncertain(Exception):
+    """The stamps of this track are too coarse to enter it in the middle."""
+
+
+Measured = tuple[Curves, AudioReport]
+
+
+@dataclass(frozen=True)
+class TrackTask:
+    """What to measure, and whom to tell how far it has come."""
+
+    source: Source
+    info: MediaInfo
+    track: int
+    percussive_margin: float
+    progress: Callable[[float], None]
+
+    @property
+    def duration_s(self) -> float:
+        declared_s = self.info.audio[self.track].declared_duration_s
+        return self.info.duration_s if declared_s is None else max(declared_s, self.info.duration_s)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The frames `[first, last)` of a track; the last part is open."""
+
+    first: int
+    last: int | None
+
+    @property
+    def start_s(self) -> int:
+        return max(0, math.floor(self.first / FRAME_RATE_HZ - RUN_UP_S))
+
+    @property
+    def end_s(self) -> int | None:
+        return None if self.last is None else math.ceil(self.last / FRAME_RATE_HZ + RUN_UP_S)
+
+
+def measure_whole(task: TrackTask) -> Measured:
+    return _measure(task, Part(0, None))
+
+
+def measure_in_parts(task: TrackTask, processes: int) -> Measured | None:
+    """The track by several processes, this one included; None when it has to be done in one piece."""
+    parts = split(task.duration_s, processes)
+    if len(parts) < 2:
+        return None
+    helpers = [_Helper.start(task, part) for part in parts[1:]]
+    try:
+        measured = [_measure(task, parts[0])]
+        for helper in helpers:
+            result = helper.result()
+            if result is None:
+                return None
+            measured.append(result)
+    finally:
+        for helper in helpers:
+            helper.stop()
+    return _joined(parts, measured)
+
+
+def split(duration_s: float, processes: int) -> list[Part]:
+    count = max(1, min(processes, int(duration_s / SHORTEST_PART_S)))
+    frames = int(duration_s * FRAME_RATE_HZ)
+    edges = [frames * index // count for index in range(count)]
+    return [Part(first, last) for first, last in zip(edges, [*edges[1:], None], strict=True)]
+
+
+def _measure(task: TrackTask, part: Part) -> Measured:
+    """The curves of a part, without its run-up and run-out."""
+    blocks = MonoBlocks(task.source, task.info, task.track, part.start_s, part.end_s)
+    stream = CurveStream(task.percussive_margin)
+    start = part.start_s * SAMPLE_RATE_HZ
+    skip = -start % HOP_SAMPLES  # frames of all parts stand on the same grid
+    expected = (task.duration_s if part.end_s is None else part.end_s) * SAMPLE_RATE_HZ - start
+    seen = 0
+    for block in blocks:
+        seen += len(block)
+        stream.push(block[skip:])
+        skip = max(0, skip - len(block))
+        task.progress(seen / expected if expected > 0 else 0.0)
+        if not blocks.is_certain:
+            raise _Uncertain
+    run_up = part.first - -(-start // HOP_SAMPLES)
+    kept = slice(run_up, None if part.last is None else run_up + part.last - part.first)
+    curves = stream.finish()
+    return Curves(curves.percussive[kept], curves.rms[kept], curves.broadband[kept]), blocks.report
+
+
+def _joined(parts: list[Part], measured: list[Measured]) -> Measured | None:
+    """All parts end to end, or None where they do not add up to a whole and healthy track."""
+    for part, (curves, report) in zip(parts, measured, strict=True):
+        is_short = part.last is not None and len(curves.rms) < part.last - part.first
+        if is_short or not len(curves.rms) or report.bad_packets:
+            return None
+    curves = Curves(
+        *(
+            np.concatenate([getattr(part_curves, name) for part_curves, _ in measured])
+            for name in ("percussive", "rms", "broadband")
+        )
+    )
+    first, last = measured[0][1], measured[-1][1]
+    return curves, replace(first, decoded_s=last.end_s - first.start_s)
+
+
+@dataclass(frozen=True)
+class _Helper:
+    """A forked process that measures one part and sends it back through a pipe.
+
+    Plain `fork`, because workers may be daemonic `multiprocessing` processes, which may have no children.
+    """
+
+    pid: int
+    results: IO[bytes]
+
+    @classmethod
+    def start(cls, task: TrackTask, part: Part) -> _Helper:
+        reading, writing = os.pipe()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            _run_helper(task, part, writing, parent)
+        os.close(writing)
+        return cls(pid, os.fdopen(reading, "rb"))
+
+    def result(self) -> Measured | None:
+        data = self.results.read()
+        try:
+            measured: Measured = pickle.loads(data)  # from our own child
+        except (EOFError, pickle.UnpicklingError):
+            return None
+        return measured
+
+    def stop(self) -> None:
+        self.results.close()
+        os.kill(self.pid, signal.SIGKILL)  # until it is waited for, the number cannot be anyone else's
+        os.waitpid(self.pid, 0)
+
+
+def _run_helper(task: TrackTask, part: Part, writing: int, parent: int) -> None:
+    """The child's whole life: it must never return into the code that forked it."""
+    status = 1
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        _die_with_parent(parent)
+        measured = _measure(replace(task, progress=lambda fraction: None), part)
+        with os.fdopen(writing, "wb") as results:
+            pickle.dump(measured, results, protocol=pickle.HIGHEST_PROTOCOL)
+        status = 0
+    except _Uncertain:
+        pass
+    finally:
+        os._exit(status)
+
+
+def _die_with_parent(parent: int) -> None:
+    """Where the system can: no helper outlives whoever waits for it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before we could ask
+        os._exit(1)

@@ -1,0 +1,41 @@
+"""Every error has a code, a hint and a row in the guide."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from content_pipeline import errors
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
+
+
+def leaves(kind=errors.PipelineError):
+    subclasses = kind.__subclasses__()
+    return [kind] if not subclasses else [leaf for sub in subclasses for leaf in leaves(sub)]
+
+
+def test_codes_are_unique_and_hints_are_there():
+    codes = [kind.code for kind in leaves()]
+    assert len(codes) == len(set(codes)) > 15
+    assert all(kind.hint for kind in leaves())
+
+
+@pytest.mark.parametrize("kind", [*leaves(), errors.PipelineError], ids=lambda kind: kind.code)
+def test_the_guide_tells_what_each_code_means(kind):
+    assert f"`{kind.code}`" in GUIDE.read_text()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(errno.ENOENT, "missing_file"), (errno.EACCES, "no_permission"), (errno.ENOSPC, "disk_full"), (errno.EIO, "read_failed")],
+)
+def test_errors_of_the_system_get_a_name(number, code):
+    assert errors.from_os_error(OSError(number, "x"), Path("a")).code == code
+
+
+@pytest.mark.parametrize("name", ["new\nline", "\x1b[31mred", "caf\udce9", "‮rtl", "ok é 日本"])
+def test_paths_are_printed_as_one_harmless_line(name):
+    text = errors.printable(name)
+    assert text.isprintable()
+    text.encode("utf-8")
