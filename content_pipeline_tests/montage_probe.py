@@ -41,27 +41,32 @@ class CutError:
     sound_ms: float | None
 
 
-def decode(path: Path, *, track: int = 0, turns: int = 0, origin_s: float | None = None) -> Decoded:
-    """Decode everything. `turns`: quarter turns (counter-clockwise) to put pictures upright."""
+def decode(
+    path: Path, *, track: int = 0, turns: int = 0, origin_s: float | None = None, until_s: float | None = None
+) -> Decoded:
+    """Decode all, or up to a time. `turns`: quarter turns (counter-clockwise) to put pictures upright."""
     with av.open(str(path)) as container:
         zero_s = (container.start_time or 0) / 1e6 if origin_s is None else origin_s
-        times_s, pictures = _pictures(container, zero_s, turns)
+        times_s, pictures = _pictures(container, zero_s, turns, until_s)
     with av.open(str(path)) as container:
         sound = _sound(container, zero_s, track) if len(container.streams.audio) > track else np.zeros(0, np.float32)
     return Decoded(times_s, pictures, sound)
 
 
-def _pictures(container, zero_s, turns):  # type: ignore[no-untyped-def]
+def _pictures(container, zero_s, turns, until_s):  # type: ignore[no-untyped-def]
     stream = container.streams.video[0]
     stream.thread_type = "AUTO"
     found = []
     for frame in container.decode(stream):
+        time_s = float(frame.pts * frame.time_base) - zero_s
+        if until_s is not None and time_s > until_s:
+            break
         gray = frame.reformat(_WIDTH, _HEIGHT, "gray", interpolation="AREA").to_ndarray().astype(np.float32)
         upright = np.rot90(gray, turns)
         if turns % 2:  # brought back to one shape, coarsely: enough to tell pictures apart
             image = av.VideoFrame.from_ndarray(np.ascontiguousarray(upright).astype(np.uint8), format="gray")
             upright = image.reformat(_WIDTH, _HEIGHT, "gray", interpolation="AREA").to_ndarray().astype(np.float32)
-        found.append((float(frame.pts * frame.time_base) - zero_s, upright))
+        found.append((time_s, upright))
     found.sort(key=lambda one: one[0])
     return np.array([time_s for time_s, _ in found]), np.stack([picture for _, picture in found])
 

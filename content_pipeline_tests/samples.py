@@ -79,6 +79,8 @@ def _coder(codec: str, bframes: int, open_gop: bool) -> list[str]:
         return ["-preset", "ultrafast", "-x264-params", parameters]
     if codec == "libx265":
         return ["-preset", "ultrafast", "-x265-params", "log-level=none"]
+    if codec == "libvpx":
+        return ["-deadline", "realtime", "-cpu-used", "8"]
     return []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dagster as dg
 
-from content_pipeline.defs.partitions import VIDEOS
 
 PROCESS_VIDEO = "process_video"
 
@@ -14,7 +13,6 @@ def build_jobs() -> list[dg.UnresolvedAssetJobDefinition]:
         dg.define_asset_job(
             PROCESS_VIDEO,
             selection=dg.AssetSelection.groups("video"),
-            partitions_def=VIDEOS,
             executor_def=dg.in_process_executor,
             description="Fingerprint, energy, detections and montage of one recording; what is up to date is reused.",
         )

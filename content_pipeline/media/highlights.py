@@ -79,7 +79,7 @@ def plan_highlights(
     output: OutputSettings,
 ) -> Plan:
     """Plan the montage of one video; `energy` (one value per frame) decides which part of a long highlight stays."""
-    highlights = [Highlight(event.span, event.score) for event in sorted(events, key=lambda event: event.span)]
+    highlights = _by_time(Highlight(event.span, event.score) for event in events if event.dropped_by is None)
     highlights = with_lookback(highlights, detection.event_lookback_s)
     highlights = with_padding(highlights, processing.context_padding_s)
     highlights = clamped(highlights, duration_s)
@@ -217,7 +217,8 @@ def richest_window(span: Span, until: NDArray[np.float64], limit_s: float) -> Sp
     frames = np.arange(np.ceil(span.start_s * FRAME_RATE_HZ), np.floor(last_start_s * FRAME_RATE_HZ) + 1)
     starts_s = np.concatenate(([span.start_s], frames / FRAME_RATE_HZ, [last_start_s]))
     held = _energy_before(starts_s + limit_s, until) - _energy_before(starts_s, until)
-    start_s = float(starts_s[int(np.argmax(held))])
+    # Sums differ in their last digits: equal means equal to a billionth.
+    start_s = float(starts_s[int(np.argmax(held >= held.max() * (1 - 1e-9)))])
     return Span(start_s, min(start_s + limit_s, span.end_s))
 
 

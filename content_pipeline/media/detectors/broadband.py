@@ -41,7 +41,7 @@ SURROUNDINGS_S = 90.0
 SMOOTHING_FRAMES = 17
 # Below this there is nothing to hear: absolutely (under 16 bits), and beside the recording's loudest.
 SILENCE_DB = -100.0
-HEARD_RANGE_DB = 40.0
+HEARD_RANGE_DB = 60.0
 
 _LOWEST_SHOWN_DB = -20.0
 

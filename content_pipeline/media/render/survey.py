@@ -108,7 +108,8 @@ def survey(source: Source, info: MediaInfo, span: Span) -> Survey:
 def _read(container: InputContainer, info: MediaInfo, span: Span, back_s: float) -> Survey:
     stream = picture_stream(container, info)
     assert stream.time_base is not None
-    seek_s = info.origin_s + max(0.0, span.start_s - back_s)
+    # A little before the beginning where that is meant: MPEG-TS otherwise starts after its first keyframe.
+    seek_s = info.origin_s + max(-1.0, span.start_s - back_s)
     reader = _Inspector(stream)
     end_pts = round((info.origin_s + span.end_s) / stream.time_base)
     stamps: list[Stamp] = []

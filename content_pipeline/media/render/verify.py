@@ -38,19 +38,19 @@ def _check_streams(container: InputContainer, montage: Montage, name: str) -> Vi
 def _check_pictures(container: InputContainer, video: VideoStream, montage: Montage, name: str) -> float:
     """Lengths agree, and every cut starts with a keyframe. How long a frame usually stands."""
     assert video.time_base is not None
-    shown, keys = [], []
-    last_s = 0.0
-    for packet in container.demux(video):
-        if packet.size and packet.pts is not None:
-            start_s = float(packet.pts * video.time_base)
-            shown.append(start_s)
-            last_s = max(last_s, start_s + float((packet.duration or 0) * video.time_base))
-            if packet.is_keyframe:
-                keys.append(start_s)
+    shown = [
+        (float(packet.pts * video.time_base), packet.is_keyframe)
+        for packet in container.demux(video)
+        if packet.size and packet.pts is not None
+    ]
     if not shown:
         raise CorruptMedia(f"{name} holds no picture")
     frame_s = max(montage.duration_s / len(shown), 1e-3)
-    _check_length(last_s, montage.duration_s, frame_s, name, "its clips")
+    # The track's length, not the last packet's: in decoding order the last one is rarely the last one shown.
+    _check_length(float((video.duration or 0) * video.time_base), montage.duration_s, frame_s, name, "its clips")
+    if max(start_s for start_s, _ in shown) >= montage.duration_s:
+        raise CorruptMedia(f"{name} shows pictures after its end")
+    keys = [start_s for start_s, is_key in shown if is_key]
     for cut in montage.cuts:
         if not any(abs(key_s - cut.start_s) < frame_s / 2 for key_s in keys):
             raise CorruptMedia(f"{name} cannot be started at its cut at {cut.start_s:.2f} s")

@@ -1,0 +1,157 @@
+"""What a person changes, and what is recomputed: the promise of the README, line by line, on real files."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from content_pipeline.stages.workbench import VERSIONS
+from content_pipeline_tests import samples
+from content_pipeline_tests.processing import ALL, Project, computed
+
+NAME = "game.mp4"
+MIB = 1 << 20
+SHORT = {"detection__event_lookback_s": 0.5, "processing__context_padding_s": 0.2}
+
+
+@pytest.fixture
+def processed(project: Project, samples_folder: Path) -> Project:
+    """A project whose one recording, with three bursts, has just been processed."""
+    recording = samples.recording(samples_folder, "bursts.mp4", seconds=16, bursts=((3, 4), (8, 9), (13, 14)))
+    shutil.copy(recording, project.library / NAME)
+    first = project.process(**SHORT)[NAME]
+    assert computed(first) == set(ALL)
+    assert first.facts["clips"] == 3
+    return project
+
+
+def again(project: Project, **changed):
+    return project.process(**{**SHORT, **changed})[NAME]
+
+
+def test_nothing_is_done_twice(processed: Project):
+    assert computed(again(processed)) == set()
+
+
+def test_a_touched_file_costs_nothing(processed: Project):
+    os.utime(processed.library / NAME)
+    assert computed(again(processed)) == set()
+
+
+def test_a_renamed_or_moved_file_costs_nothing(processed: Project):
+    (processed.library / "elsewhere").mkdir()
+    (processed.library / NAME).rename(processed.library / "elsewhere" / "renamed.mp4")
+    outcomes = processed.process(**SHORT, library__recursive=True)
+    assert computed(outcomes["renamed.mp4"]) == set()
+
+
+def test_a_copy_costs_nothing_and_shares_the_results(processed: Project):
+    shutil.copy(processed.library / NAME, processed.library / "copy.mp4")
+    outcomes = processed.process(**SHORT)
+    assert computed(outcomes["copy.mp4"]) == set()
+    assert outcomes["copy.mp4"].key == outcomes[NAME].key
+    assert outcomes["copy.mp4"].outputs == outcomes[NAME].outputs
+
+
+def test_an_edit_between_the_samples_recomputes_everything(project: Project, samples_folder: Path):
+    recording = samples.recording(samples_folder, "bursts.mp4", seconds=16, bursts=((3, 4), (8, 9), (13, 14)))
+    padding = os.urandom(40 * MIB)
+    box = (len(padding) + 8).to_bytes(4, "big") + b"free" + padding
+    file = project.library / NAME
+    file.write_bytes(recording.read_bytes() + box)
+    assert computed(again(project)) == set(ALL)
+    with file.open("r+b") as handle:
+        handle.seek(14 * MIB)
+        handle.write(os.urandom(3 * MIB))
+    assert computed(again(project)) == set(ALL)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"detection__rms_threshold": 0.12},
+        {"detection__sensitivity": 2.0},
+        {"processing__context_padding_s": 0.4},
+        {"processing__merge_gap_s": 6.0},
+        {"processing__max_segment_duration_s": 1.0},
+        {"output__order": "score"},
+        {"output__max_segments": 2},
+        {"output__max_duration_s": 3.0},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_a_changed_decision_decodes_nothing(processed: Project, changed):
+    done = computed(again(processed, **changed))
+    assert "detections" in done
+    assert done <= {"detections", "montage"}
+
+
+def test_clips_that_stay_the_same_are_reused(processed: Project):
+    fewer = again(processed, output__max_segments=2)
+    assert computed(fewer) == {"detections", "montage"}
+    assert (fewer.facts["clips"], fewer.facts["clips_reused"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"render__crf": 30}, {"render__preset": "ultrafast"}, {"render__fps": 25.0}], ids=lambda c: next(iter(c))
+)
+def test_a_changed_encoder_renders_only(processed: Project, changed):
+    encoded = again(processed, render__mode="encode")
+    assert computed(encoded) == {"montage"}
+    changed_again = again(processed, render__mode="encode", **changed)
+    assert computed(changed_again) == {"montage"}
+    assert changed_again.facts["clips_reused"] == 0
+
+
+def test_the_former_settings_cost_nothing(processed: Project):
+    other = {"detection__rms_threshold": 0.2, "render__crf": 30}
+    assert computed(again(processed, **other)) == {"detections", "montage"}
+    back = again(processed)
+    # The published files follow the settings; putting them back is all there is to do.
+    assert computed(back) <= {"montage"}
+    assert computed(again(processed)) == set()
+
+
+def test_settings_that_no_stage_reads_cost_nothing(processed: Project):
+    assert computed(again(processed, workers=1, render__time_limit_s=900, limits__max_streams=10)) == set()
+
+
+def test_a_deleted_output_comes_back(processed: Project):
+    montage = Path(again(processed).outputs[0])
+    before = montage.read_bytes()
+    montage.unlink()
+    assert computed(again(processed)) == {"montage"}
+    assert montage.read_bytes() == before
+
+
+def test_a_damaged_output_is_made_again(processed: Project):
+    montage = Path(again(processed).outputs[0])
+    before = montage.read_bytes()
+    with montage.open("r+b") as file:
+        file.seek(1000)
+        file.write(b"damage")
+    done = again(processed)
+    assert computed(done) == {"montage"}
+    assert done.facts["clips_reused"] == 3
+    assert montage.read_bytes() == before
+
+
+@pytest.mark.parametrize(("stage", "file"), [("energy", "curves.npz"), ("detections", "detections.json")])
+def test_a_damaged_artifact_is_made_again_and_nothing_after_it(processed: Project, stage, file):
+    (damaged,) = (processed.settings().state_dir / "artifacts" / stage).rglob(file)
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    assert computed(again(processed)) == {stage}
+
+
+def test_new_code_that_makes_the_same_recomputes_that_stage_only(processed: Project):
+    for stage, expected in (("energy", {"energy"}), ("detections", {"detections"}), ("montage", {"montage"})):
+        VERSIONS[stage] += 1
+        try:
+            assert computed(again(processed)) == expected
+        finally:
+            VERSIONS[stage] -= 1
+
+
+def test_force_does_everything_again(processed: Project):
+    assert computed(processed.process(force=True, **SHORT)[NAME]) == set(ALL)

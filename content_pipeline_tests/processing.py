@@ -1,0 +1,52 @@
+"""A project in a temporary folder: recordings in, outcomes out, through real runs in real children."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from content_pipeline.cli.live import LiveProgress
+from content_pipeline.definitions import build_definitions
+from content_pipeline.defs.jobs import PROCESS_VIDEO
+from content_pipeline.launcher.batch import Batch, Outcome
+from content_pipeline.launcher.home import open_instance
+from content_pipeline.library.scan import scan
+from content_pipeline.settings import Settings, load
+
+ALL = ("fingerprint", "energy", "detections", "montage")
+
+
+class Project:
+    def __init__(self, folder: Path) -> None:
+        self.library = folder / "library"
+        self.library.mkdir(parents=True)
+        self.output = folder / "output"
+        self._state = folder / "state"
+
+    def settings(self, **changed: Any) -> Settings:
+        """`render__crf=20` means `render.crf = 20`."""
+        flags = {name.replace("__", "."): value for name, value in changed.items()}
+        return load(flags={"state_dir": self._state, "output_dir": self.output, **flags}, env={}).settings
+
+    def process(self, force: bool = False, **changed: Any) -> dict[str, Outcome]:
+        """Outcomes by file name."""
+        settings = self.settings(**changed)
+        found = scan(self.library, settings.library)
+        batch = Batch(
+            settings,
+            lambda listener: build_definitions(settings, listener, force).resolve_job_def(PROCESS_VIDEO),
+            LiveProgress(found, quiet=True),
+        )
+        batch.process(found)
+        return {outcome.path.name: outcome for outcome in batch.outcomes}
+
+    def instance(self) -> dg.DagsterInstance:
+        return open_instance(self.settings())
+
+
+def computed(outcome: Outcome) -> set[str]:
+    assert outcome.status == "succeeded", outcome
+    assert tuple(outcome.stages) == ALL
+    return {stage for stage, how in outcome.stages.items() if how == "computed"}

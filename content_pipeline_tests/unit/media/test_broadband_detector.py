@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
+from content_pipeline.media.detector import Detection, detector_for
+from content_pipeline.media.evaluation import NOTHING, clips_from_json, compare, merged_spans
+from content_pipeline.media.spans import Span
+from content_pipeline.settings import DetectionSettings, Settings
+from content_pipeline_tests.synthetic_curves import Burst, constant, curves_with, frame, louder, silence
+
+FIGHTS: list[Burst] = [(12.0, 16.0, 12.0), (30.0, 31.5, 9.0), (50.0, 57.0, 15.0)]
+FOOTAGE = Path(__file__).parents[4] / "shared" / "footage"
+
+
+def detect(curves: Curves, **changes: object) -> Detection:
+    return detector_for(DetectionSettings.model_validate(changes)).detect(curves)
+
+
+def found_s(detection: Detection) -> float:
+    return sum(event.span.duration_s for event in detection.events)
+
+
+def spans(detection: Detection) -> list[Span]:
+    return merged_spans((event.span for event in detection.events), 0.5)
+
+
+def rules(detection: Detection) -> set[str | None]:
+    return {candidate.dropped_by for candidate in detection.candidates}
+
+
+def test_bursts_of_noise_are_found_where_they_start_and_end() -> None:
+    found = spans(detect(curves_with(90, noise=FIGHTS)))
+
+    assert [span.start_s for span in found] == pytest.approx([start for start, _, _ in FIGHTS], abs=0.1)
+    assert [span.end_s for span in found] == pytest.approx([end for _, end, _ in FIGHTS], abs=0.1)
+
+
+@pytest.mark.parametrize("gain_db", [-24.0, -12.0, 6.0, 20.0])
+def test_the_level_of_the_recording_changes_nothing(gain_db: float) -> None:
+    curves = curves_with(90, noise=FIGHTS)
+
+    as_made, turned = detect(curves), detect(louder(curves, gain_db))
+
+    assert spans(turned) == spans(as_made)
+    assert [event.score for event in turned.events] == pytest.approx(
+        [event.score for event in as_made.events], rel=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    "curves",
+    [silence(0), silence(0.02), silence(60), constant(60, 0.1), constant(60, 1e-6), curves_with(60)],
+    ids=["empty", "one frame", "digital silence", "steady noise", "under 16 bits", "steady bed"],
+)
+def test_a_recording_without_contrast_has_no_events(curves: Curves) -> None:
+    detection = detect(curves)
+
+    assert detection.events == ()
+    assert len(detection.level) == len(detection.threshold) == len(curves.rms)
+    assert np.isfinite(detection.level).all()
+
+
+def test_a_muted_stretch_does_not_make_the_ordinary_sound_after_it_an_event() -> None:
+    curves = curves_with(120)
+    for curve in (curves.percussive, curves.rms, curves.broadband):
+        curve[frame(30) : frame(80)] = 0
+
+    assert detect(curves).events == ()
+
+
+def test_a_quiet_passage_in_a_loud_recording_keeps_its_own_events() -> None:
+    loud = curves_with(300, noise=[(100, 110, 12)], bed_db=-20)
+    quiet = curves_with(300, noise=[(100, 110, 12)], bed_db=-45)
+    both = Curves(*(np.concatenate(pair) for pair in zip(vars(loud).values(), vars(quiet).values(), strict=True)))
+
+    starts = [span.start_s for span in spans(detect(both, adaptive_threshold=True))]
+
+    assert starts == pytest.approx([100, 400], abs=0.5)
+    assert [span.start_s for span in spans(detect(both, adaptive_threshold=False))] == pytest.approx([100], abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("curves", "rule"),
+    [
+        (curves_with(60, noise=[(20, 24, -5.0)]), "weak contrast"),
+        (curves_with(60, noise=[(20, 24, -3.0)], tonal_share=0.98), "drowned by louder sound"),
+        (curves_with(60, tones=[(20, 24, 20.0)]), "tonal"),
+        (curves_with(60, noise=[(20, 20.19, 3.2)], tonal_share=0.5), "isolated"),
+        (curves_with(60, noise=[(20, 20.05, 14.0)]), "too short"),
+    ],
+    ids=["weak", "drowned", "tonal", "one bang", "a click"],
+)
+def test_what_is_dropped_names_the_rule(curves: Curves, rule: str) -> None:
+    assert rules(detect(curves)) == {rule}
+
+
+def test_events_shorter_than_the_minimum_are_dropped() -> None:
+    curves = curves_with(60, noise=[(20, 20.6, 14.0), (40, 44, 14.0)])
+
+    detection = detect(curves, min_event_duration_s=1.0)
+
+    assert [span.start_s for span in spans(detection)] == pytest.approx([40], abs=0.1)
+    assert "too short" in rules(detection)
+
+
+def test_the_score_is_energy_in_seconds_of_the_average() -> None:
+    curves = curves_with(60, noise=[(10, 14, 20), (30, 38, 20)])
+
+    shorter, longer = detect(curves).events
+
+    # Twelve seconds hold nearly all of the energy of sixty, a third and two thirds of it.
+    assert shorter.score == pytest.approx(20, rel=0.05)
+    assert longer.score == pytest.approx(40, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("changes", "enter_db"),
+    [({}, 5.0), ({"rms_threshold": 0.2}, 11.02), ({"sensitivity": 5.0}, 10.0), ({"rms_threshold": 0.05}, -1.02)],
+    ids=["default", "double threshold", "double sensitivity", "half threshold"],
+)
+def test_the_documented_settings_move_the_entering_contrast(changes: dict[str, float], enter_db: float) -> None:
+    detection = detect(curves_with(10), **changes)
+
+    assert detection.unit == "dB"
+    assert detection.threshold == pytest.approx(np.full(frame(10), enter_db), abs=0.01)
+
+
+bursts = st.lists(
+    st.tuples(st.floats(0, 55), st.floats(0.1, 5), st.floats(-3, 25)).map(
+        lambda burst: (burst[0], burst[0] + burst[1], burst[2])
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    noise=bursts,
+    tones=bursts,
+    seed=st.integers(0, 1000),
+    thresholds=st.tuples(st.floats(0.02, 0.5), st.floats(0.02, 0.5)),
+    sensitivities=st.tuples(st.floats(0.5, 6), st.floats(0.5, 6)),
+)
+def test_asking_for_more_never_finds_more_time(
+    noise: list[Burst],
+    tones: list[Burst],
+    seed: int,
+    thresholds: tuple[float, float],
+    sensitivities: tuple[float, float],
+) -> None:
+    curves = curves_with(60, noise=noise, tones=tones, seed=seed)
+
+    lax = detect(curves, rms_threshold=min(thresholds), sensitivity=min(sensitivities))
+    strict = detect(curves, rms_threshold=max(thresholds), sensitivity=max(sensitivities))
+
+    assert found_s(strict) <= found_s(lax) + 1e-9
+    allowed = [event.span for event in lax.events]
+    assert all(
+        any(span.overlap_s(event.span) >= event.span.duration_s - 1e-9 for span in allowed) for event in strict.events
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(noise=bursts, tones=bursts, gain_db=st.floats(-30, 10))
+def test_every_candidate_lies_in_the_recording_in_order_and_scored(
+    noise: list[Burst], tones: list[Burst], gain_db: float
+) -> None:
+    detection = detect(louder(curves_with(60, noise=noise, tones=tones), gain_db))
+
+    ends = [0.0]
+    for candidate in detection.candidates:
+        assert candidate.span.start_s >= ends[-1]
+        assert candidate.span.end_s > candidate.span.start_s
+        assert candidate.score > 0
+        ends.append(candidate.span.end_s)
+    assert ends[-1] <= frame(60) / FRAME_RATE_HZ + 1e-9
+
+
+def test_an_hour_is_decided_in_a_fraction_of_a_second() -> None:
+    hour = curves_with(3600, noise=[(start, start + 4, 12) for start in range(20, 3580, 30)])
+
+    began = time.process_time()
+    detection = detect(hour)
+
+    assert time.process_time() - began < 0.5
+    assert len(spans(detection)) == len(range(20, 3580, 30))
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Curves]:
+    """The labelled clips and the same forty seconds at three levels, measured from real recordings."""
+    if not FOOTAGE.is_dir():
+        pytest.skip("the labelled footage lies outside the repository and is not here")
+    clips = clips_from_json(json.loads((FOOTAGE / "labelled" / "ground_truth.json").read_text()))
+    paths = [FOOTAGE / "labelled" / clip.file for clip in clips]
+    paths += [FOOTAGE / "awkward" / name for name in ("container.mkv", "very_quiet.mp4", "clipped_loud.mp4")]
+    return {path.name: _measure(path) for path in paths}
+
+
+def _measure(path: Path) -> Curves:
+    from content_pipeline.media.energy import measure
+    from content_pipeline.media.probe import probe
+    from content_pipeline.media.source import open_source
+
+    chosen = Settings()
+    with open_source(path) as source:
+        energy = measure(source, probe(source, chosen.limits), chosen.energy, chosen.detection.hpss_margin)
+    return energy.tracks[energy.primary]
+
+
+def test_real_fights_are_found_and_quiet_clips_stay_quiet(measured: dict[str, Curves]) -> None:
+    clips = clips_from_json(json.loads((FOOTAGE / "labelled" / "ground_truth.json").read_text()))
+    agreements = {
+        clip: compare((event.span for event in detect(measured[clip.file]).events), clip.fights) for clip in clips
+    }
+
+    total = sum(agreements.values(), NOTHING)
+    assert total.f1 >= 0.85
+    assert total.time_f1 >= 0.9
+    assert all(agreement.detected <= 1 for clip, agreement in agreements.items() if clip.is_quiet)
+
+
+@pytest.mark.parametrize(("name", "least"), [("very_quiet.mp4", 0.95), ("clipped_loud.mp4", 0.75)])
+def test_the_same_recording_at_another_level_has_about_the_same_events(
+    measured: dict[str, Curves], name: str, least: float
+) -> None:
+    usual = [event.span for event in detect(measured["container.mkv"]).events]
+
+    assert compare((event.span for event in detect(measured[name]).events), merged_spans(usual, 2.0)).time_f1 >= least
