@@ -130,17 +130,14 @@ class MonoBlocks:
         self, frame: AudioFrame, queue: MonoQueue, timeline: Timeline, is_after_damage: bool
     ) -> Iterator[tuple[int, Samples]]:
         """Queue a frame where its stamp says; what is complete comes out."""
-        from content_pipeline.media.decode import to_mono
-
-        for part in queue.fitting(frame):
-            stamp_s = None if part.pts is None or part.time_base is None else float(part.pts * part.time_base)
+        for stamp_s, part in queue.fitting(frame):
             placement = timeline.place(stamp_s, part.samples, is_after_damage)
             if placement.gap or placement.overlap:
                 yield from _cut(queue.take(), timeline)
             for start in range(0, placement.gap, BLOCK_SAMPLES):
                 yield from _cut(np.zeros(min(BLOCK_SAMPLES, placement.gap - start), np.float32), timeline)
             if placement.overlap:
-                yield from _cut(to_mono(part)[placement.overlap :], timeline)
+                yield from _cut(queue.mono(part)[placement.overlap :], timeline)
                 continue
             queue.put(part)
             if queue.samples >= BLOCK_SAMPLES:

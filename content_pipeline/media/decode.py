@@ -132,6 +132,7 @@ class MonoQueue:
 
     def __init__(self, first: av.AudioFrame) -> None:
         self._like = (first.format.name, first.layout.name, first.sample_rate)
+        self._tick_s = 0.0 if first.time_base is None else float(first.time_base)
         self._fifo = av.AudioFifo()
         self._converter: av.AudioResampler | None = None
 
@@ -139,13 +140,16 @@ class MonoQueue:
     def samples(self) -> int:
         return self._fifo.samples
 
-    def fitting(self, frame: av.AudioFrame) -> list[av.AudioFrame]:
-        """The frame in the first one's format: a stream may change its channels or rate on the way."""
+    def fitting(self, frame: av.AudioFrame) -> list[tuple[float | None, av.AudioFrame]]:
+        """The frame with its stamp, in the first one's format: a stream may change channels or rate on the way."""
         if (frame.format.name, frame.layout.name, frame.sample_rate) == self._like:
-            return [frame]
+            return [(None if frame.pts is None else frame.pts * self._tick_s, frame)]
         if self._converter is None:
             self._converter = av.AudioResampler(*self._like)
-        return self._converter.resample(frame)
+        return [(_stamp_s(part), part) for part in self._converter.resample(frame)]
+
+    def mono(self, frame: av.AudioFrame) -> Samples:
+        return to_mono(frame)
 
     def put(self, frame: av.AudioFrame) -> None:
         frame.pts = None  # positions are the timeline's business
@@ -154,6 +158,10 @@ class MonoQueue:
     def take(self) -> Samples:
         frame = self._fifo.read()
         return np.zeros(0, np.float32) if frame is None else to_mono(frame)
+
+
+def _stamp_s(frame: av.AudioFrame) -> float | None:
+    return None if frame.pts is None or frame.time_base is None else float(frame.pts * frame.time_base)
 
 
 def to_mono(frame: av.AudioFrame) -> Samples:

@@ -36,6 +36,9 @@ class Placement:
     overlap: int = 0
 
 
+_IN_PLACE = Placement()
+
+
 class Timeline:
     """Follows the frames of one track, in samples from the recording's 0:00."""
 
@@ -47,6 +50,7 @@ class Timeline:
         self._begin = round(start_s * rate_hz)
         self._end = None if end_s is None else round(end_s * rate_hz)
         self._grid = grid
+        self._jitter = round(JITTER_S * rate_hz)
         self._first: int | None = None
         self._position = self._begin  # of the next sample to be placed
         self._cursor = self._begin  # of the next sample to be handed on
@@ -108,7 +112,7 @@ class Timeline:
         if at > self._begin:
             return Placement(gap=at - self._begin)
         self._position = self._cursor = at
-        return Placement()
+        return _IN_PLACE
 
     def _next_placement(self, at: int, samples: int) -> Placement:
         drift = at - self._position
@@ -116,8 +120,4 @@ class Timeline:
             return Placement(gap=drift)
         if drift < -self._jitter:
             return Placement(overlap=min(samples, -drift))
-        return Placement()
-
-    @property
-    def _jitter(self) -> int:
-        return round(JITTER_S * self.rate_hz)
+        return _IN_PLACE

@@ -28,15 +28,18 @@ if TYPE_CHECKING:
 # The broadband curve is on the scale of RMS: of white noise it reads the same.
 ENTER_DB = 5.0
 LEAVE_BELOW_ENTER_DB = 3.0
-# So an event enters 1 dB under the loudness around it: the noise alone is nearly as loud as all sound on average.
-LOUDNESS_ALLOWANCE_DB = 6.25
+# So an event enters 1.5 dB under the loudness around it: the noise alone is nearly as loud as all sound on average.
+LOUDNESS_ALLOWANCE_DB = 6.5
 # Share of the power that must be noise where an event enters: 1 for white noise, less than this for music.
 NOISE_SHARE = 0.5
-# A fight is more than one bang: this much time of entering sound, within this reach of the event.
-EVIDENCE_S = 0.25
-EVIDENCE_REACH_S = 2.0
 FLOOR_PERCENT = 10.0
 SURROUNDINGS_S = 90.0
+# A fight is more than one bang: this much time of entering sound, within this reach of the event.
+BURST_S = 0.25
+BURST_REACH_S = 2.0
+# A walk has its doors and switches; where there is action, this much time in the surroundings is stronger by this much.
+ACTION_S = 1.2
+ACTION_DB = 1.0
 # About 0.4 s: longer than the gaps inside a burst, shorter than those between bursts.
 SMOOTHING_FRAMES = 17
 # Below this there is nothing to hear: absolutely (under 16 bits), and beside the recording's loudest.
@@ -49,6 +52,7 @@ WEAK_CONTRAST = "weak contrast"
 DROWNED = "drowned by louder sound"
 TONAL = "tonal"
 ISOLATED = "isolated"
+UNEVENTFUL = "uneventful stretch"
 TOO_SHORT = "too short"
 
 
@@ -98,6 +102,10 @@ class BroadbandDetector:
         asked = self._settings
         return ENTER_DB * asked.sensitivity / 2.5 + 20 * math.log10(asked.rms_threshold / 0.10)
 
+    @property
+    def _surroundings_s(self) -> float:
+        return SURROUNDINGS_S if self._settings.adaptive_threshold else math.inf
+
     def detect(self, curves: Curves) -> Detection:
         sound = _Sound.of(curves)
         if not sound.heard.any():
@@ -106,11 +114,9 @@ class BroadbandDetector:
         return self._detection(self._candidates(evidence, sound), evidence.contrast)
 
     def _evidence(self, sound: _Sound) -> _Evidence:
-        length_s = len(sound.heard) / FRAME_RATE_HZ
-        window_s = min(SURROUNDINGS_S, length_s) if self._settings.adaptive_threshold else length_s
         level = _decibels(sound.smooth)
-        floor = rolling_percentile(level, sound.heard, window_s, FLOOR_PERCENT)
-        loudness = _decibels(rolling_mean(sound.whole, sound.heard, window_s))
+        floor = rolling_percentile(level, sound.heard, self._surroundings_s, FLOOR_PERCENT)
+        loudness = _decibels(rolling_mean(sound.whole, sound.heard, self._surroundings_s))
         reference = np.maximum(floor, loudness - LOUDNESS_ALLOWANCE_DB)
         return _Evidence(
             over_floor=level - floor,
@@ -137,13 +143,14 @@ class BroadbandDetector:
         """The first rule that each run fails, None for an event."""
         enters = evidence.contrast > self.enter_db
         enters_as_noise = enters & evidence.is_noise
-        evidence_s = _count_around(enters_as_noise, wide, EVIDENCE_REACH_S) / FRAME_RATE_HZ
+        is_strong = evidence.is_noise & (evidence.contrast > self.enter_db + ACTION_DB)
         duration_s = (exact[:, 1] - exact[:, 0]) / FRAME_RATE_HZ
         passed = {
             WEAK_CONTRAST: over_runs(np.logical_or, evidence.over_floor > self.enter_db, wide),
             DROWNED: over_runs(np.logical_or, enters, wide),
             TONAL: over_runs(np.logical_or, enters_as_noise, wide),
-            ISOLATED: evidence_s >= EVIDENCE_S,
+            ISOLATED: _time_around_s(enters_as_noise, wide, BURST_REACH_S) >= BURST_S,
+            UNEVENTFUL: _time_around_s(is_strong, wide, self._surroundings_s) >= ACTION_S,
             TOO_SHORT: (duration_s > 0) & (duration_s >= self._settings.min_event_duration_s),
         }
         return [
@@ -169,12 +176,12 @@ def _heard(power: Frames) -> Mask:
     return np.asarray(power > max(loudest * 10 ** (-HEARD_RANGE_DB / 10), 10 ** (SILENCE_DB / 10)))
 
 
-def _count_around(mask: Mask, of: Runs, reach_s: float) -> Frames:
-    """How many frames of the mask are true in each run and within reach of it."""
-    reach = round(reach_s * FRAME_RATE_HZ)
+def _time_around_s(mask: Mask, of: Runs, reach_s: float) -> Frames:
+    """How long the mask is true in each run and within reach of it."""
+    reach = round(min(reach_s * FRAME_RATE_HZ, len(mask)))
     before = np.concatenate(([0], np.cumsum(mask)))
     counts = before[(of[:, 1] + reach).clip(max=len(mask))] - before[(of[:, 0] - reach).clip(min=0)]
-    return np.asarray(counts, np.float64)
+    return np.asarray(counts / FRAME_RATE_HZ)
 
 
 def _decibels(power: Frames) -> Frames:

@@ -2,7 +2,7 @@
 
 Evaluated every few seconds and joined by straight lines, so that twelve hours take a fraction of a second.
 Frames that are not heard (silence, a pause in the recording) do not count: a muted minute must not make
-the ordinary sound after it an event.
+the ordinary sound after it an event. An infinite window is the whole recording.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DECIMATION = 8
 def rolling_percentile(values: Frames, heard: Mask, window_s: float, percent: float) -> Frames:
     """The percentile of the heard values around each frame; NaN everywhere if nothing is heard."""
     sampled = np.where(heard, values, np.inf)[::DECIMATION].astype(np.float32)
-    size = min(len(sampled), max(1, round(window_s * FRAME_RATE_HZ / DECIMATION)))
+    size = round(min(len(sampled), max(1, window_s * FRAME_RATE_HZ / DECIMATION)))
     centres, starts = _windows(len(sampled), size, EVERY_S * FRAME_RATE_HZ / DECIMATION)
     ordered = np.sort(np.lib.stride_tricks.sliding_window_view(sampled, size)[starts], axis=1)
     count = np.isfinite(ordered).sum(axis=1)
@@ -38,7 +38,7 @@ def rolling_percentile(values: Frames, heard: Mask, window_s: float, percent: fl
 
 def rolling_mean(values: Frames, heard: Mask, window_s: float) -> Frames:
     """The mean of the heard values around each frame; NaN everywhere if nothing is heard."""
-    size = min(len(values), max(1, round(window_s * FRAME_RATE_HZ)))
+    size = round(min(len(values), max(1, window_s * FRAME_RATE_HZ)))
     centres, starts = _windows(len(values), size, EVERY_S * FRAME_RATE_HZ)
     total = np.concatenate(([0.0], np.cumsum(np.where(heard, values, 0.0))))
     count = np.concatenate(([0], np.cumsum(heard)))

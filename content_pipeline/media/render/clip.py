@@ -12,7 +12,7 @@ from content_pipeline.errors import CorruptMedia, printable
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.render import sound
 from content_pipeline.media.render.clip_file import ClipWriter, SoundKind
-from content_pipeline.media.render.copying import open_cutter, write_pictures
+from content_pipeline.media.render.copying import open_cutter
 from content_pipeline.media.render.cutting import plan_copy, plan_smart
 from content_pipeline.media.render.encoding import FrameSize, encoded_pictures, frame_rate
 from content_pipeline.media.render.survey import Survey, survey
@@ -64,6 +64,23 @@ class Clip:
         return cls(path=path, **fields)
 
 
+@dataclass(frozen=True)
+class _Order:
+    """One clip to make: from what, how, and into which file."""
+
+    source: Source
+    info: MediaInfo
+    audio_track: int | None
+    surveyed: Survey
+    span: Span
+    settings: RenderSettings
+    target: Path
+
+    @property
+    def name(self) -> str:
+        return printable(self.source.path)
+
+
 def render_clip(
     source: Source,
     info: MediaInfo,
@@ -81,12 +98,9 @@ def render_clip(
     Raises `CorruptMedia` when data inside the span is missing; nothing is left at `target` then.
     """
     surveyed = survey(source, info, span)
-    span = _with_pictures(source, surveyed, span)
+    order = _Order(source, info, audio_track, surveyed, _with_pictures(source, surveyed, span), settings, target)
     try:
-        if mode == "encode":
-            clip = _encoded(source, info, audio_track, surveyed, span, settings, limits, target, progress, size)
-        else:
-            clip = _cut(source, info, audio_track, surveyed, span, mode, settings, target)
+        clip = _encode(order, limits, progress, size) if mode == "encode" else _cut(order, mode)
         source.check_unchanged()
     except BaseException:
         target.unlink(missing_ok=True)
@@ -104,94 +118,73 @@ def _with_pictures(source: Source, surveyed: Survey, span: Span) -> Span:
     return Span(span.start_s, end_s)
 
 
-def _cut(
-    source: Source,
-    info: MediaInfo,
-    audio_track: int | None,
-    surveyed: Survey,
-    span: Span,
-    mode: Literal["copy", "smart"],
-    settings: RenderSettings,
-    target: Path,
-) -> Clip:
+def _cut(order: _Order, mode: Literal["copy", "smart"]) -> Clip:
+    """Copy packets; for `smart`, encode the edges."""
+    surveyed, span = order.surveyed, order.span
     plan = plan_copy(surveyed, span) if mode == "copy" else plan_smart(surveyed, span)
     if plan is None or not surveyed.timed:
-        raise CorruptMedia(f"{printable(source.path)}: no keyframe to cut at near {span.start_s:.2f} s; use encode")
+        raise CorruptMedia(f"{order.name}: no keyframe to cut at near {span.start_s:.2f} s; use render.mode encode")
     real = Span(surveyed.time_s(plan.start), surveyed.time_s(plan.end))
-    with ClipWriter.open(target) as writer, open_cutter(source, info, surveyed, plan, settings) as cutter:
-        writer.add_video(cutter.stream, cutter.all_sets, surveyed.time_base)
-        kind = _add_sound(source, audio_track, settings, writer, copied=True)
-        count = write_pictures(cutter, writer)
-        report = _write_sound(source, info, audio_track, kind, real, settings, writer)
-    damaged = sum(stamp.damaged for stamp in surveyed.stamps[plan.copy_from : plan.copy_to]) + report.damaged
-    _check_holes(source, surveyed, report, real)
-    return Clip(target, real, mode, surveyed.time_base, plan.end - plan.start, count, kind, damaged)
-
-
-def _encoded(
-    source: Source,
-    info: MediaInfo,
-    audio_track: int | None,
-    surveyed: Survey,
-    span: Span,
-    settings: RenderSettings,
-    limits: LimitSettings,
-    target: Path,
-    progress: Callable[[float], None] | None,
-    size: FrameSize | None,
-) -> Clip:
     with (
-        encoded_pictures(source, info, span, settings, limits, size, target, progress) as made,
-        ClipWriter.open(target) as writer,
+        ClipWriter.open(order.target) as writer,
+        open_cutter(order.source, order.info, surveyed, plan, order.settings) as cutter,
     ):
-        pictures = made.write_to(writer, lambda: _add_sound(source, audio_track, settings, writer, copied=False))
-        per_picture = 1 / (frame_rate(settings) * pictures.time_base)
-        ticks = round(pictures.pictures * per_picture)
-        real = Span(span.start_s, span.start_s + float(ticks * pictures.time_base))
-        kind: SoundKind | None = None if audio_track is None else "pcm"
-        report = _write_sound(source, info, audio_track, kind, real, settings, writer)
-    _check_holes(source, surveyed, report, real)
+        writer.add_video(cutter.stream, cutter.sets, surveyed.time_base)
+        kind = _add_sound(order, writer, copied=True)
+        count = cutter.write_to(writer)
+        report = _write_sound(order, kind, real, writer)
+    _check_holes(order, report, real)
+    damaged = sum(stamp.damaged for stamp in surveyed.stamps[plan.copy_from : plan.copy_to])
+    ticks = plan.end - plan.start
+    return Clip(order.target, real, mode, surveyed.time_base, ticks, count, kind, damaged + report.damaged)
+
+
+def _encode(
+    order: _Order, limits: LimitSettings, progress: Callable[[float], None] | None, size: FrameSize | None
+) -> Clip:
+    """Encode the pictures to the contract, and decode the sound; the join encodes that, once for all clips."""
+    with (
+        encoded_pictures(
+            order.source, order.info, order.span, order.settings, limits, size, order.target, progress
+        ) as made,
+        ClipWriter.open(order.target) as writer,
+    ):
+        pictures = made.write_to(writer, lambda: _add_sound(order, writer, copied=False))
+        ticks = round(pictures.count / (frame_rate(order.settings) * pictures.time_base))
+        real = Span(order.span.start_s, order.span.start_s + float(ticks * pictures.time_base))
+        kind: SoundKind | None = None if order.audio_track is None else "pcm"
+        report = _write_sound(order, kind, real, writer)
+    _check_holes(order, report, real)
     damaged = pictures.damaged + report.damaged
-    return Clip(target, real, "encode", pictures.time_base, ticks, pictures.pictures, kind, damaged)
+    return Clip(order.target, real, "encode", pictures.time_base, ticks, pictures.count, kind, damaged)
 
 
-def _add_sound(
-    source: Source, audio_track: int | None, settings: RenderSettings, writer: ClipWriter, *, copied: bool
-) -> SoundKind | None:
+def _add_sound(order: _Order, writer: ClipWriter, *, copied: bool) -> SoundKind | None:
     """Announce the clip's sound; a file's streams must be known before its first packet."""
-    if audio_track is None:
+    if order.audio_track is None:
         return None
-    with source.container() as container:
-        stream = container.streams.audio[audio_track]
+    with order.source.container() as container:
+        stream = container.streams.audio[order.audio_track]
         kind = sound.kind_for(stream) if copied else "pcm"
         if kind == "aac":
             writer.add_aac(stream)
         else:
-            writer.add_pcm(settings.audio_rate_hz, settings.audio_channels)
+            writer.add_pcm(order.settings.audio_rate_hz, order.settings.audio_channels)
     return kind
 
 
-def _write_sound(
-    source: Source,
-    info: MediaInfo,
-    audio_track: int | None,
-    kind: SoundKind | None,
-    span: Span,
-    settings: RenderSettings,
-    writer: ClipWriter,
-) -> sound.SoundReport:
-    if audio_track is None or kind is None:
+def _write_sound(order: _Order, kind: SoundKind | None, span: Span, writer: ClipWriter) -> sound.SoundReport:
+    if order.audio_track is None or kind is None:
         return sound.SoundReport()
     if kind == "aac":
-        return sound.write_aac(source, info, audio_track, span, writer)
-    return sound.write_pcm(source, info, audio_track, span, settings, writer)
+        return sound.write_aac(order.source, order.info, order.audio_track, span, writer)
+    return sound.write_pcm(order.source, order.info, order.audio_track, span, order.settings, writer)
 
 
-def _check_holes(source: Source, surveyed: Survey, report: sound.SoundReport, span: Span) -> None:
+def _check_holes(order: _Order, report: sound.SoundReport, span: Span) -> None:
     """Picture and sound missing at the same time: that part of the file is lost."""
-    for picture_hole in surveyed.holes:
+    for picture_hole in order.surveyed.holes:
         for sound_hole in report.holes:
             lost_s = picture_hole.overlap_s(sound_hole)
             if lost_s > sound.HOLE_S and span.overlap_s(picture_hole) > sound.HOLE_S:
-                name = printable(source.path)
-                raise CorruptMedia(f"{name}: {lost_s:.2f} s are missing at {picture_hole.start_s:.2f} s")
+                raise CorruptMedia(f"{order.name}: {lost_s:.2f} s are missing at {picture_hole.start_s:.2f} s")

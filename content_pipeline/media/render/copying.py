@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from content_pipeline.errors import CorruptMedia, FileInUse, printable
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
 
 
 class Cutter:
-    """One open pass over the surveyed packets: what is copied is copied, what is an edge is encoded."""
+    """One pass over the surveyed packets: what is copied is copied, what is an edge is encoded.
+
+    At most one group of pictures is held: the tail is decoded from the last keyframe, which is copied too.
+    """
 
     def __init__(
         self,
@@ -33,49 +38,60 @@ class Cutter:
         plan: CutPlan,
         settings: RenderSettings,
     ) -> None:
-        self._stream, self._survey, self._plan, self._settings = stream, survey, plan, settings
         self.stream = stream
-        self._packets = _surveyed(container, stream, survey)
-        self.sets = _source_sets(stream, self._packets[0])
-        self._head = self._edge(plan.start, plan.copy_start) if plan.has_head else None
-        self._tail = self._edge(plan.copy_end, plan.end) if plan.has_tail else None
+        self._plan = plan
+        packets = _surveyed(container, stream, survey)
+        first = next(packets)
+        self._packets = chain([first], packets)
+        self._own_sets = _parameter_sets(stream, first)
+        self._head = self._tail = None
+        if plan.has_head:
+            self._head = EdgeEncoder(stream, self._own_sets, settings, plan.start, plan.copy_start)
+        if plan.has_tail:
+            self._tail = EdgeEncoder(stream, self._own_sets, settings, plan.copy_end, plan.end)
 
     @property
-    def all_sets(self) -> h264.ParameterSets:
+    def sets(self) -> h264.ParameterSets:
         """The recording's parameter sets and the edges'."""
         edge = self._head if self._head is not None else self._tail
-        return self.sets if edge is None else self.sets.merged(edge.sets)
+        return self._own_sets if edge is None else self._own_sets.merged(edge.sets)
 
-    def pictures(self) -> Iterator[Picture]:
-        """All pictures of the clip in decoding order, `pts` counted from its start."""
-        for picture in self._absolute():
-            yield Picture(picture.data, picture.pts - self._plan.start, picture.key)
+    def write_to(self, writer: ClipWriter) -> int:
+        """Write all pictures in decoding order; how many."""
+        count = 0
+        for picture in self._pictures():
+            writer.write_picture(Picture(picture.data, picture.pts - self._plan.start, picture.key))
+            count += 1
+        return count
 
-    def _edge(self, start: int, end: int) -> EdgeEncoder:
-        return EdgeEncoder(self._stream, self.sets, self._settings, start, end)
-
-    def _absolute(self) -> Iterator[Picture]:
+    def _pictures(self) -> Iterator[Picture]:
         plan = self._plan
+        before = islice(self._packets, plan.copy_from if plan.copy_to else None)
         if self._head is not None:
-            yield from self._encoded(self._head, 0, plan.copy_from if plan.copy_to else len(self._packets))
-        yield from self._copied(self._packets[plan.copy_from : plan.copy_to])
+            yield from self._encoded(self._head, before)
+        deque(before, maxlen=0)  # without a head, what lies before the first copied packet is passed over
+        group: list[Packet[VideoStream]] = []
+        for packet in islice(self._packets, plan.copy_to - plan.copy_from):
+            if packet.is_keyframe or self._tail is None:
+                group.clear()
+            group.append(packet)
+            yield from self._copied(packet)
         if self._tail is not None:
-            yield from self._encoded(self._tail, self._last_key(plan.copy_to), len(self._packets))
+            yield from self._encoded(self._tail, chain(group, self._packets))
 
-    def _copied(self, packets: Sequence[Packet[VideoStream]]) -> Iterator[Picture]:
+    def _copied(self, packet: Packet[VideoStream]) -> Iterator[Picture]:
         """A picture of which nothing is left is passed over: the one before it stands a little longer."""
-        for packet in packets:
-            units = h264.units_of(memoryview(packet), self.sets.length_size)
+        units = h264.units_of(memoryview(packet), self._own_sets.length_size)
+        if h264.has_picture(units):
             assert packet.pts is not None
-            if h264.has_picture(units):
-                yield Picture(h264.prefixed(units), packet.pts, packet.is_keyframe)
+            yield Picture(h264.prefixed(units), packet.pts, packet.is_keyframe)
 
-    def _encoded(self, edge: EdgeEncoder, first: int, last: int) -> Iterator[Picture]:
-        """Decode packets `[first, last)` for an edge; damaged ones are passed over, as a player would."""
+    def _encoded(self, edge: EdgeEncoder, packets: Iterable[Packet[VideoStream]]) -> Iterator[Picture]:
+        """Decode packets for an edge; damaged ones are passed over, as a player would."""
         import av
 
-        decoder = new_decoder(self._stream)
-        for packet in [*self._packets[first:last], None]:
+        decoder = new_decoder(self.stream)
+        for packet in chain(packets, [None]):
             try:
                 frames = decoder.decode(packet)
             except av.error.FFmpegError:
@@ -83,34 +99,29 @@ class Cutter:
             yield from edge.feed(frames)
         yield from edge.finish()
 
-    def _last_key(self, before: int) -> int:
-        return max(index for index in range(before) if self._survey.stamps[index].key)
 
-
-def _surveyed(container: InputContainer, stream: VideoStream, survey: Survey) -> list[Packet[VideoStream]]:
-    """The surveyed packets, read again. Held together: a clip is seconds long."""
-    wanted = [stamp.pts for stamp in survey.stamps]
-    found: list[Packet[VideoStream]] = []
+def _surveyed(container: InputContainer, stream: VideoStream, survey: Survey) -> Iterator[Packet[VideoStream]]:
+    """The surveyed packets, read again; that they are the same is checked one by one."""
+    found = 0
     for packet in packets_from(container, stream, survey.seek_s):
-        if packet.pts is None or (not found and packet.pts != wanted[0]):
+        if packet.pts is None or (found == 0 and packet.pts != survey.stamps[0].pts):
             continue
-        found.append(packet)
-        if len(found) == len(wanted):
+        if packet.pts != survey.stamps[found].pts:
             break
-    if [packet.pts for packet in found] != wanted:
-        raise FileInUse("the packets changed between two readings")
-    return found
+        yield packet
+        found += 1
+        if found == len(survey.stamps):
+            return
+    raise FileInUse("the recording's packets changed between two readings")
 
 
-def _source_sets(stream: VideoStream, first: Packet[VideoStream]) -> h264.ParameterSets:
-    """The recording's parameter sets: from its header, or from its first keyframe where there is no header."""
-    extradata = stream.codec_context.extradata or b""
-    sets = h264.parameter_sets(extradata)
-    if not sets.sps or not sets.pps:
-        sets = h264.parameter_sets(bytes(first))
-    if not sets.sps or not sets.pps:
-        raise CorruptMedia("the recording has no H.264 parameter sets")
-    return sets
+def _parameter_sets(stream: VideoStream, first: Packet[VideoStream]) -> h264.ParameterSets:
+    """The recording's own: from its header, or from its first keyframe where there is no header."""
+    for data in (stream.codec_context.extradata or b"", bytes(first)):
+        sets = h264.parameter_sets(data)
+        if sets.sps and sets.pps:
+            return sets
+    raise CorruptMedia("the recording has no H.264 parameter sets")
 
 
 @contextmanager
@@ -122,12 +133,3 @@ def open_cutter(
             yield Cutter(container, picture_stream(container, info), survey, plan, settings)
         except h264.Malformed as error:
             raise CorruptMedia(f"{printable(source.path)}: {error}") from error
-
-
-def write_pictures(cutter: Cutter, writer: ClipWriter) -> int:
-    """Write all pictures; how many."""
-    count = 0
-    for picture in cutter.pictures():
-        writer.write_picture(picture)
-        count += 1
-    return count

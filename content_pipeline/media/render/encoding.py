@@ -38,7 +38,7 @@ class FrameSize:
 class Encoded:
     """What an encode made: pictures at a constant rate."""
 
-    pictures: int
+    count: int
     time_base: Fraction
     damaged: int
 

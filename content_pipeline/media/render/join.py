@@ -77,13 +77,13 @@ def _write(clips: Sequence[Clip], settings: RenderSettings, container: OutputCon
     stream = _add_video(clips, container, time_base)
     if sound is not None:
         sound.add_to(container)
-    delay = max(_delay(clip) for clip in clips)
-    for clip, start in zip(clips, starts, strict=False):
-        for packet in _timed(clip, start, delay, time_base):
+    placed = [_Placed.of(clip, start) for clip, start in zip(clips, starts, strict=False)]
+    delay = max(one.delay for one in placed)
+    for one in placed:
+        for packet in one.packets(delay, time_base):
             packet.stream = stream
             container.mux(packet)
-            if sound is not None:
-                assert packet.dts is not None
+            if sound is not None and packet.dts is not None:
                 sound.write_until(packet.dts * time_base)
     if sound is not None:
         sound.finish()
@@ -127,41 +127,35 @@ def _add_video(clips: Sequence[Clip], container: OutputContainer, time_base: Fra
     return stream
 
 
-def _shown(clip: Clip) -> list[int]:
-    """The display times of a clip's pictures, in decoding order."""
-    with open_clip(clip.path) as container:
-        shown = [packet.pts for packet in pictures(container) if packet.pts is not None]
-    if len(shown) != clip.pictures:
-        raise CorruptMedia(f"{printable(clip.path)} holds {len(shown)} of {clip.pictures} pictures")
-    return shown
+@dataclass(frozen=True)
+class _Placed:
+    """A clip at its place in the montage; `shown` are its pictures' display times, in decoding order."""
 
+    clip: Clip
+    start: Fraction
+    shown: tuple[Fraction, ...]
 
-def _delay(clip: Clip) -> Fraction:
-    """How long decoding must run ahead of showing, measured: a constant fails where the rate varies."""
-    shown = _shown(clip)
-    ahead = max(turn - pts for turn, pts in zip(sorted(shown), shown, strict=True))
-    return ahead * _stored_time_base(clip)
+    @classmethod
+    def of(cls, clip: Clip, start: Fraction) -> _Placed:
+        with open_clip(clip.path) as container:
+            shown = tuple(packet.pts * packet.time_base for packet in pictures(container) if packet.pts is not None)
+        if len(shown) != clip.pictures:
+            raise CorruptMedia(f"{printable(clip.path)} holds {len(shown)} of {clip.pictures} pictures")
+        return cls(clip, start, shown)
 
+    @property
+    def delay(self) -> Fraction:
+        """How long decoding must run ahead of showing, measured: a constant fails where the rate varies."""
+        return max(turn - shown for turn, shown in zip(sorted(self.shown), self.shown, strict=True))
 
-def _stored_time_base(clip: Clip) -> Fraction:
-    with open_clip(clip.path) as container:
-        time_base = container.streams.video[0].time_base
-    assert time_base is not None
-    return time_base
-
-
-def _timed(clip: Clip, start: Fraction, delay: Fraction, time_base: Fraction) -> Iterator[Packet[VideoStream]]:
-    """A clip's pictures with the montage's stamps: decoded in the order of showing, less the delay."""
-    turns = sorted(_shown(clip))
-    end = clip.ticks * clip.time_base
-    with open_clip(clip.path) as container:
-        for index, packet in enumerate(pictures(container)):
-            stored = packet.time_base
-            assert packet.pts is not None
-            shown, turn = packet.pts * stored, turns[index] * stored
-            following = turns[index + 1] * stored if index + 1 < len(turns) else end
-            packet.time_base = time_base
-            packet.pts = round((start + shown) / time_base)
-            packet.dts = round((start + turn - delay) / time_base)
-            packet.duration = round((start + following) / time_base) - round((start + turn) / time_base)
-            yield packet
+    def packets(self, delay: Fraction, time_base: Fraction) -> Iterator[Packet[VideoStream]]:
+        """The pictures with the montage's stamps: decoded in the order of showing, less the delay."""
+        turns = [round((self.start + turn) / time_base) for turn in sorted(self.shown)]
+        turns.append(round((self.start + self.clip.ticks * self.clip.time_base) / time_base))
+        with open_clip(self.clip.path) as container:
+            for index, packet in enumerate(pictures(container)):
+                packet.time_base = time_base
+                packet.pts = round((self.start + self.shown[index]) / time_base)
+                packet.dts = turns[index] - round(delay / time_base)
+                packet.duration = turns[index + 1] - turns[index]
+                yield packet

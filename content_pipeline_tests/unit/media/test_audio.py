@@ -13,7 +13,9 @@ from content_pipeline.media.curves import SAMPLE_RATE_HZ
 from content_pipeline_tests.sounds import Piece, Samples, opened, scene, spoil, write
 
 
-def decoded(path: Path, track: int = 0, start_s: float = 0.0, end_s: float | None = None) -> tuple[Samples, AudioReport]:
+def decoded(
+    path: Path, track: int = 0, start_s: float = 0.0, end_s: float | None = None
+) -> tuple[Samples, AudioReport]:
     with opened(path) as (source, info):
         blocks = mono_blocks(source, info, track, start_s, end_s)
         return np.concatenate([np.zeros(0, np.float32), *blocks]), blocks.report

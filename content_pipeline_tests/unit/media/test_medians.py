@@ -21,7 +21,9 @@ def by_definition(values: NDArray[np.generic], axis: int) -> NDArray[np.generic]
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.float32])
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("shape", [(31, 31), (64, 47), (33, 1025), (100, 40)])  # scipy reads outside arrays shorter than the window
+@pytest.mark.parametrize(
+    "shape", [(31, 31), (64, 47), (33, 1025), (100, 40)]
+)  # scipy reads outside arrays shorter than the window
 def test_the_running_median_is_scipys(shape: tuple[int, int], axis: int, dtype: type[np.generic]) -> None:
     values = np.random.default_rng(1).gamma(1, 100, shape).astype(dtype)
     size = (WINDOW, 1) if axis == 0 else (1, WINDOW)

@@ -1,0 +1,3 @@
+from content_pipeline.cli.main import main
+
+main()
