@@ -56,7 +56,7 @@ def write(path: Path, *tracks: Sequence[Piece], rate_hz: int, codec: str = "pcm_
             for frame in _frames(pieces, rate_hz, stream.codec_context.frame_size):
                 packets += stream.encode(frame)
             packets += stream.encode(None)
-        for packet in sorted(packets, key=lambda packet: packet.dts * packet.time_base):
+        for packet in sorted(packets, key=lambda packet: (packet.dts or 0) * packet.time_base):
             container.mux(packet)
     return path
 
@@ -65,6 +65,7 @@ def _add_stream(container: av.container.OutputContainer, codec: str, rate_hz: in
     layout = {1: "mono", 2: "stereo", 6: "5.1"}[channels]
     options = {"aac_pns": "0"} if codec == "aac" else {}  # noise drawn by the decoder would differ after a seek
     stream = container.add_stream(codec, rate=rate_hz, layout=layout, options=options)
+    assert isinstance(stream, av.AudioStream)
     stream.time_base = Fraction(1, rate_hz)
     stream.codec_context.open()
     return stream
@@ -93,7 +94,7 @@ def repeat(source: Path, target: Path, times: int) -> Path:
         for _ in range(times):
             for data, duration in packets:
                 packet = av.Packet(data)
-                packet.stream, packet.time_base = copy, stream.time_base
+                packet.stream, packet.time_base = copy, stream.time_base or Fraction(1, stream.rate)
                 packet.pts = packet.dts = clock
                 packet.duration = duration
                 writing.mux(packet)

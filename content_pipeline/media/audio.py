@@ -117,31 +117,38 @@ class MonoBlocks:
                 if queue is None or self._timeline is None:
                     self._timeline = Timeline(self._info, frame.sample_rate, self._start_s, self._end_s, grid)
                     queue = MonoQueue(frame)
-                is_after_damage = reader.bad_packets > self._bad_packets
-                self._bad_packets = reader.bad_packets
-                yield from self._placed(frame, queue, self._timeline, is_after_damage)
+                is_plain = reader.bad_packets == self._bad_packets and queue.has_rate_of(frame)
+                if is_plain and self._timeline.continues(queue.stamp_s(frame), frame.samples):
+                    queue.put(frame)
+                else:
+                    is_after_damage = reader.bad_packets > self._bad_packets
+                    self._bad_packets = reader.bad_packets
+                    yield from _placed(frame, queue, self._timeline, is_after_damage)
+                if queue.samples >= BLOCK_SAMPLES:
+                    yield from _cut(queue.take(), self._timeline)
                 if self._timeline.is_full:
                     break
             self._bad_packets = reader.bad_packets
             if queue is not None and self._timeline is not None:
                 yield from _cut(queue.take(), self._timeline)
 
-    def _placed(
-        self, frame: AudioFrame, queue: MonoQueue, timeline: Timeline, is_after_damage: bool
-    ) -> Iterator[tuple[int, Samples]]:
-        """Queue a frame where its stamp says; what is complete comes out."""
-        for stamp_s, part in queue.fitting(frame):
-            placement = timeline.place(stamp_s, part.samples, is_after_damage)
-            if placement.gap or placement.overlap:
-                yield from _cut(queue.take(), timeline)
-            for start in range(0, placement.gap, BLOCK_SAMPLES):
-                yield from _cut(np.zeros(min(BLOCK_SAMPLES, placement.gap - start), np.float32), timeline)
-            if placement.overlap:
-                yield from _cut(queue.mono(part)[placement.overlap :], timeline)
-                continue
+
+def _placed(
+    frame: AudioFrame, queue: MonoQueue, timeline: Timeline, is_after_damage: bool
+) -> Iterator[tuple[int, Samples]]:
+    """Queue a frame where its stamp says; what the queue held comes out first if there is a gap or an overlap."""
+    stamp_s = queue.stamp_s(frame)
+    for part in [frame] if queue.has_rate_of(frame) else queue.converted(frame):
+        placement = timeline.place(stamp_s, part.samples, is_after_damage)
+        stamp_s = None  # what a conversion puts out in several parts follows itself
+        if placement.gap or placement.overlap:
+            yield from _cut(queue.take(), timeline)
+        for start in range(0, placement.gap, BLOCK_SAMPLES):
+            yield from _cut(np.zeros(min(BLOCK_SAMPLES, placement.gap - start), np.float32), timeline)
+        if placement.overlap:
+            yield from _cut(queue.mono(part)[placement.overlap :], timeline)
+        else:
             queue.put(part)
-            if queue.samples >= BLOCK_SAMPLES:
-                yield from _cut(queue.take(), timeline)
 
 
 def _cut(block: Samples, timeline: Timeline) -> Iterator[tuple[int, Samples]]:

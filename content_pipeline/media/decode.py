@@ -131,50 +131,66 @@ class MonoQueue:
     """Gathers frames and hands them out as one mono array: an array per frame costs more than decoding it."""
 
     def __init__(self, first: av.AudioFrame) -> None:
-        self._like = (first.format.name, first.layout.name, first.sample_rate)
+        self.samples = 0
+        self._rate_hz = first.sample_rate
         self._tick_s = 0.0 if first.time_base is None else float(first.time_base)
+        self._like = (first.format.name, first.layout.name, first.sample_rate)
         self._fifo = av.AudioFifo()
         self._converter: av.AudioResampler | None = None
 
-    @property
-    def samples(self) -> int:
-        return self._fifo.samples
+    def stamp_s(self, frame: av.AudioFrame) -> float | None:
+        pts = frame.pts
+        return None if pts is None else pts * self._tick_s
 
-    def fitting(self, frame: av.AudioFrame) -> list[tuple[float | None, av.AudioFrame]]:
-        """The frame with its stamp, in the first one's format: a stream may change channels or rate on the way."""
-        if (frame.format.name, frame.layout.name, frame.sample_rate) == self._like:
-            return [(None if frame.pts is None else frame.pts * self._tick_s, frame)]
+    def has_rate_of(self, frame: av.AudioFrame) -> bool:
+        return frame.sample_rate == self._rate_hz
+
+    def put(self, frame: av.AudioFrame) -> None:
+        """Append a frame of the queue's rate; the channels of a stream may change on the way."""
+        frame.pts = None  # positions are the timeline's business
+        self.samples += frame.samples
+        try:
+            self._fifo.write(frame)
+        except ValueError:  # another format or layout than the first frame's
+            for part in self.converted(frame):
+                self._fifo.write(part)
+
+    def converted(self, frame: av.AudioFrame) -> list[av.AudioFrame]:
+        """The frame in the first one's format, layout and rate."""
         if self._converter is None:
             self._converter = av.AudioResampler(*self._like)
-        return [(_stamp_s(part), part) for part in self._converter.resample(frame)]
+        parts = self._converter.resample(frame)
+        for part in parts:
+            part.pts = None
+        return parts
+
+    def take(self) -> Samples:
+        self.samples = 0
+        frame = self._fifo.read()
+        return np.zeros(0, np.float32) if frame is None else to_mono(frame)
 
     def mono(self, frame: av.AudioFrame) -> Samples:
         return to_mono(frame)
 
-    def put(self, frame: av.AudioFrame) -> None:
-        frame.pts = None  # positions are the timeline's business
-        self._fifo.write(frame)
-
-    def take(self) -> Samples:
-        frame = self._fifo.read()
-        return np.zeros(0, np.float32) if frame is None else to_mono(frame)
-
-
-def _stamp_s(frame: av.AudioFrame) -> float | None:
-    return None if frame.pts is None or frame.time_base is None else float(frame.pts * frame.time_base)
-
 
 def to_mono(frame: av.AudioFrame) -> Samples:
     """The mean of the channels, full scale at 1; what is no number becomes silence."""
+    channels = _channels(frame)
+    mono = np.array(channels[0], np.float32)
+    for channel in channels[1:]:
+        mono += channel
+    if len(channels) > 1:
+        mono *= np.float32(1 / len(channels))
+    return mono if np.isfinite(mono.sum()) else np.nan_to_num(mono, posinf=0.0, neginf=0.0).clip(-1, 1)
+
+
+def _channels(frame: av.AudioFrame) -> list[Samples]:
+    if frame.format.name == "fltp":  # what most decoders put out needs no copy
+        return [np.frombuffer(plane, np.float32, frame.samples) for plane in frame.planes]
     values = frame.to_ndarray()
     channels = values if frame.format.is_planar else values.reshape(-1, frame.layout.nb_channels).T
     if channels.dtype.kind in "iu":
-        bits = 8 * channels.dtype.itemsize
-        centred = channels.astype(np.float32) - np.float32(0 if channels.dtype.kind == "i" else 2 ** (bits - 1))
-        channels = centred / np.float32(2 ** (bits - 1))
-    if len(channels) == 2:
-        mono = (channels[0] + channels[1]) * np.float32(0.5)
-    else:
-        mono = channels.mean(axis=0) if len(channels) > 1 else channels[0]
-    mono = np.ascontiguousarray(mono, np.float32)
-    return mono if np.isfinite(mono.sum()) else np.nan_to_num(mono, posinf=0.0, neginf=0.0).clip(-1, 1)
+        full_scale = np.float32(2 ** (8 * channels.dtype.itemsize - 1))
+        middle = np.float32(0) if channels.dtype.kind == "i" else full_scale
+        channels = (channels.astype(np.float32) - middle) / full_scale
+    return list(channels)

@@ -6,6 +6,7 @@ recording and a best-of over many follow the same rules.
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ TOO_SHORT = "too short"
 SEGMENT_LIMIT = "segment limit"
 DURATION_LIMIT = "duration limit"
 
+# Two windows of one long highlight lie at least this far apart: without a jump they would be one long clip.
+SHORTEST_JUMP_S = 1.0
 SHORTEST_S = 1 / FRAME_RATE_HZ
 # Spans are sums of floats: two windows of 10 s must fit a budget of 20 s.
 ROUNDING_S = 1e-6
@@ -38,7 +41,7 @@ Order = Literal["chronological", "score", "hybrid"]
 class Highlight:
     """A span for the montage. Its score is the sum over the events in it: two fights are worth both.
 
-    Trimming keeps the score: it ranks the moment, not the seconds of it that are shown.
+    Where only a part is shown, it is that part's share of the energy.
     """
 
     span: Span
@@ -86,7 +89,9 @@ def plan_highlights(
     highlights, outside = without_short(highlights)
     highlights = merged(highlights, processing.merge_gap_s)
     limit_s = min(processing.max_segment_duration_s, output.max_duration_s)
-    highlights, slivers = without_short(trimmed(highlights, energy, limit_s))
+    highlights, slivers = without_short(
+        trimmed(highlights, energy, limit_s, max(processing.merge_gap_s, SHORTEST_JUMP_S), output.max_segments)
+    )
     choice = choose([("", highlight) for highlight in highlights], output)
     return Plan(
         kept=tuple(highlight for _, highlight in choice.kept),
@@ -139,15 +144,23 @@ def merged(highlights: Iterable[Highlight], gap_s: float) -> list[Highlight]:
     return result
 
 
-def trimmed(highlights: Iterable[Highlight], energy: EnergyCurve, limit_s: float) -> list[Highlight]:
-    """Of each highlight longer than the limit, the window of exactly that length that holds the most energy."""
+def trimmed(
+    highlights: Iterable[Highlight], energy: EnergyCurve, limit_s: float, gap_s: float = 0.0, most: int = 1
+) -> list[Highlight]:
+    """Of each highlight longer than the limit, the windows of exactly that length that hold the most energy.
+
+    One hour of fighting is more than its best ten seconds: as long as a whole window fits into what is left,
+    `gap_s` away from those taken, it is a highlight too, `most` of them at most.
+    """
     until = energy_until(energy)
-    return [
-        replace(highlight, span=richest_window(highlight.span, until, limit_s))
-        if highlight.span.duration_s > limit_s + ROUNDING_S
-        else highlight
-        for highlight in highlights
-    ]
+    result: list[Highlight] = []
+    for highlight in highlights:
+        if highlight.span.duration_s <= limit_s + ROUNDING_S:
+            result.append(highlight)
+        else:
+            spans = richest_windows(highlight.span, until, limit_s, gap_s, most)
+            result += [_part(highlight, span, until) for span in spans]
+    return result
 
 
 def choose(placed: Sequence[Placed], output: OutputSettings) -> Choice:
@@ -220,6 +233,37 @@ def richest_window(span: Span, until: NDArray[np.float64], limit_s: float) -> Sp
     # Sums differ in their last digits: equal means equal to a billionth.
     start_s = float(starts_s[int(np.argmax(held >= held.max() * (1 - 1e-9)))])
     return Span(start_s, min(start_s + limit_s, span.end_s))
+
+
+def richest_windows(span: Span, until: NDArray[np.float64], limit_s: float, gap_s: float, most: int) -> list[Span]:
+    """The richest window, then the richest of what is left on both sides, and so on; in order of time."""
+    rests: list[tuple[float, Span, Span]] = []  # the energy of the best window, the window, where it was found
+
+    def offer(rest: Span) -> None:
+        if rest.duration_s >= limit_s - ROUNDING_S:
+            window = richest_window(rest, until, limit_s)
+            heapq.heappush(rests, (-energy_of(window, until), window, rest))
+
+    offer(span)
+    taken: list[Span] = []
+    while rests and len(taken) < most:
+        _, window, rest = heapq.heappop(rests)
+        taken.append(window)
+        offer(Span(rest.start_s, window.start_s - gap_s))
+        offer(Span(window.end_s + gap_s, rest.end_s))
+    return sorted(taken)
+
+
+def energy_of(span: Span, until: NDArray[np.float64]) -> float:
+    before = _energy_before(np.array([span.start_s, span.end_s]), until)
+    return float(before[1] - before[0])
+
+
+def _part(highlight: Highlight, span: Span, until: NDArray[np.float64]) -> Highlight:
+    """A window of a highlight; its score is the share of the energy that is shown."""
+    whole = energy_of(highlight.span, until)
+    share = energy_of(span, until) / whole if whole > 0 else span.duration_s / highlight.span.duration_s
+    return replace(highlight, span=span, score=highlight.score * share)
 
 
 def _energy_before(times_s: NDArray[np.float64], until: NDArray[np.float64]) -> NDArray[np.float64]:

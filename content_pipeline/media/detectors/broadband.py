@@ -38,7 +38,7 @@ SURROUNDINGS_S = 90.0
 BURST_S = 0.25
 BURST_REACH_S = 2.0
 # A walk has its doors and switches; where there is action, this much time in the surroundings is stronger by this much.
-ACTION_S = 1.2
+ACTION_S = 1.0
 ACTION_DB = 1.0
 # About 0.4 s: longer than the gaps inside a burst, shorter than those between bursts.
 SMOOTHING_FRAMES = 17

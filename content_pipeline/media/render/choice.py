@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import TYPE_CHECKING
 
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.render.clip import Mode
@@ -13,6 +14,9 @@ from content_pipeline.media.render.survey import Survey, picture_stream, survey
 from content_pipeline.media.source import Source
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import RenderSettings
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
 
 MAX_COPY_MOVE_S = 10.0
 """Where a cut would move further than this, copying does not show the highlight any more."""
@@ -63,10 +67,11 @@ def choose(source: Source, info: MediaInfo, spans: Sequence[Span], settings: Ren
     """`settings.mode` where this recording allows it; for `auto` the cheapest way that looks right."""
     if settings.mode == "encode":
         return Choice("encode", "Encoding, as render.mode asks.")
-    obstacle = _obstacle(source, info)
-    if obstacle is None:
-        around = [_around(source, info, span) for span in spans]
-        obstacle = None if all(one.surveyed.timed for one in around) else "its pictures carry no times of their own"
+    with source.container() as container:
+        obstacle = _obstacle(container, info)
+        around = [] if obstacle is not None else [_around(container, source, info, span) for span in spans]
+    if not all(one.surveyed.timed for one in around):
+        obstacle = "its pictures carry no times of their own"
     if obstacle is not None:
         return _instead(settings, obstacle)
     if settings.mode == "auto":
@@ -80,7 +85,7 @@ def _instead(settings: RenderSettings, obstacle: str) -> Choice:
     return Choice("encode", f"Encoding{asked}: {obstacle}.")
 
 
-def _obstacle(source: Source, info: MediaInfo) -> str | None:
+def _obstacle(container: InputContainer, info: MediaInfo) -> str | None:
     """What keeps packets from being copied into a plain mp4 that any browser plays."""
     video = info.video
     if video is None:
@@ -93,18 +98,17 @@ def _obstacle(source: Source, info: MediaInfo) -> str | None:
         return f"its size is odd ({video.width}x{video.height})"
     if video.rotation_degrees:
         return f"it is turned by {video.rotation_degrees} degrees"
-    with source.container() as container:
-        context = picture_stream(container, info).codec_context
-        profile, aspect = context.profile, context.sample_aspect_ratio
-    if profile not in _PROFILES:
-        return f"its H.264 profile is {profile}"
+    context = picture_stream(container, info).codec_context
+    aspect = context.sample_aspect_ratio
+    if context.profile not in _PROFILES:
+        return f"its H.264 profile is {context.profile}"
     if aspect is not None and aspect not in (0, 1):
         return f"its pixels are not square ({aspect})"
     return None
 
 
-def _around(source: Source, info: MediaInfo, span: Span) -> Around:
-    surveyed = survey(source, info, span)
+def _around(container: InputContainer, source: Source, info: MediaInfo, span: Span) -> Around:
+    surveyed = survey(container, source, info, span)
     return Around(span, surveyed, plan_copy(surveyed, span), plan_smart(surveyed, span))
 
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from content_pipeline.errors import CorruptMedia, printable
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.render import sound
-from content_pipeline.media.render.clip_file import ClipWriter, SoundKind
-from content_pipeline.media.render.copying import open_cutter
+from content_pipeline.media.render.clip_file import ClipWriter, PictureFormat, SoundKind
+from content_pipeline.media.render.copying import Cutter
 from content_pipeline.media.render.cutting import plan_copy, plan_smart
 from content_pipeline.media.render.encoding import FrameSize, encoded_pictures, frame_rate
+from content_pipeline.media.render.h264 import Malformed
 from content_pipeline.media.render.survey import Survey, survey
 from content_pipeline.media.source import Source
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import LimitSettings, RenderSettings
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
 
 Mode = Literal["copy", "smart", "encode"]
 
@@ -26,7 +30,8 @@ Mode = Literal["copy", "smart", "encode"]
 @dataclass(frozen=True)
 class Clip:
     """`span` is what was really cut, on the recording's clock: the plan within a frame, or, for `copy`,
-    moved out to where packets allow. `ticks` of `time_base` is exactly how long the pictures are shown.
+    moved out to where packets allow. `ticks` of `time_base` is exactly how long the pictures are shown,
+    and `delay` how far their decoding runs ahead.
     """
 
     path: Path
@@ -35,8 +40,11 @@ class Clip:
     time_base: Fraction
     ticks: int
     pictures: int
+    delay: int
+    picture_format: PictureFormat
     sound: SoundKind | None
-    damaged: int = 0
+    sound_header: str
+    damaged: int
 
     @property
     def duration_s(self) -> float:
@@ -48,20 +56,16 @@ class Clip:
 
     def as_json(self) -> dict[str, Any]:
         """All but the path: a clip is found beside its file."""
-        return {
-            "span": [self.span.start_s, self.span.end_s],
-            "mode": self.mode,
-            "time_base": str(self.time_base),
-            "ticks": self.ticks,
-            "pictures": self.pictures,
-            "sound": self.sound,
-            "damaged": self.damaged,
-        }
+        span, time_base = [self.span.start_s, self.span.end_s], str(self.time_base)
+        value = {**asdict(self), "span": span, "time_base": time_base}
+        del value["path"]
+        return value
 
     @classmethod
     def from_json(cls, value: dict[str, Any], path: Path) -> Clip:
-        fields = {**value, "span": Span(*value["span"]), "time_base": Fraction(value["time_base"])}
-        return cls(path=path, **fields)
+        span, time_base = Span(*value["span"]), Fraction(value["time_base"])
+        picture_format = PictureFormat(**value["picture_format"])
+        return cls(path=path, **{**value, "span": span, "time_base": time_base, "picture_format": picture_format})
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class _Order:
     """One clip to make: from what, how, and into which file."""
 
     source: Source
+    container: InputContainer
     info: MediaInfo
     audio_track: int | None
     surveyed: Survey
@@ -97,14 +102,16 @@ def render_clip(
 
     Raises `CorruptMedia` when data inside the span is missing; nothing is left at `target` then.
     """
-    surveyed = survey(source, info, span)
-    order = _Order(source, info, audio_track, surveyed, _with_pictures(source, surveyed, span), settings, target)
-    try:
-        clip = _encode(order, limits, progress, size) if mode == "encode" else _cut(order, mode)
-        source.check_unchanged()
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
+    with source.container() as container:
+        surveyed = survey(container, source, info, span)
+        span = _with_pictures(source, surveyed, span)
+        order = _Order(source, container, info, audio_track, surveyed, span, settings, target)
+        try:
+            clip = _encode(order, limits, progress, size) if mode == "encode" else _cut(order, mode)
+            source.check_unchanged()
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
     if progress is not None:
         progress(1.0)
     return clip
@@ -125,18 +132,17 @@ def _cut(order: _Order, mode: Literal["copy", "smart"]) -> Clip:
     if plan is None or not surveyed.timed:
         raise CorruptMedia(f"{order.name}: no keyframe to cut at near {span.start_s:.2f} s; use render.mode encode")
     real = Span(surveyed.time_s(plan.start), surveyed.time_s(plan.end))
-    with (
-        ClipWriter.open(order.target) as writer,
-        open_cutter(order.source, order.info, surveyed, plan, order.settings) as cutter,
-    ):
-        writer.add_video(cutter.stream, cutter.sets, surveyed.time_base)
-        kind = _add_sound(order, writer, copied=True)
-        count = cutter.write_to(writer)
-        report = _write_sound(order, kind, real, writer)
-    _check_holes(order, report, real)
+    try:
+        with ClipWriter.open(order.target) as writer:
+            cutter = Cutter(order.container, order.info, surveyed, plan, order.settings)
+            writer.add_video(cutter.stream, cutter.sets, surveyed.time_base)
+            kind = _add_sound(order, writer, copied=True)
+            cutter.write_to(writer)
+            report = _write_sound(order, kind, real, writer)
+    except Malformed as error:
+        raise CorruptMedia(f"{order.name}: {error}") from error
     damaged = sum(stamp.damaged for stamp in surveyed.stamps[plan.copy_from : plan.copy_to])
-    ticks = plan.end - plan.start
-    return Clip(order.target, real, mode, surveyed.time_base, ticks, count, kind, damaged + report.damaged)
+    return _clip(order, mode, real, plan.end - plan.start, writer, kind, report, damaged)
 
 
 def _encode(
@@ -149,36 +155,59 @@ def _encode(
         ) as made,
         ClipWriter.open(order.target) as writer,
     ):
-        pictures = made.write_to(writer, lambda: _add_sound(order, writer, copied=False))
-        ticks = round(pictures.count / (frame_rate(order.settings) * pictures.time_base))
-        real = Span(order.span.start_s, order.span.start_s + float(ticks * pictures.time_base))
+        made.write_to(writer, lambda: _add_sound(order, writer, copied=False))
+        ticks = round(writer.pictures / (frame_rate(order.settings) * writer.time_base))
+        real = Span(order.span.start_s, order.span.start_s + float(ticks * writer.time_base))
         kind: SoundKind | None = None if order.audio_track is None else "pcm"
         report = _write_sound(order, kind, real, writer)
-    _check_holes(order, report, real)
-    damaged = pictures.damaged + report.damaged
-    return Clip(order.target, real, "encode", pictures.time_base, ticks, pictures.count, kind, damaged)
+    return _clip(order, "encode", real, ticks, writer, kind, report, made.damaged)
+
+
+def _clip(
+    order: _Order,
+    mode: Mode,
+    span: Span,
+    ticks: int,
+    writer: ClipWriter,
+    kind: SoundKind | None,
+    report: sound.SoundReport,
+    damaged: int,
+) -> Clip:
+    """What was written, once it is known to have no holes."""
+    _check_holes(order, report, span)
+    return Clip(
+        path=order.target,
+        span=span,
+        mode=mode,
+        time_base=writer.time_base,
+        ticks=ticks,
+        pictures=writer.pictures,
+        delay=writer.delay,
+        picture_format=writer.picture_format,
+        sound=kind,
+        sound_header=writer.sound_header if kind == "aac" else "",
+        damaged=damaged + report.damaged,
+    )
 
 
 def _add_sound(order: _Order, writer: ClipWriter, *, copied: bool) -> SoundKind | None:
     """Announce the clip's sound; a file's streams must be known before its first packet."""
     if order.audio_track is None:
         return None
-    with order.source.container() as container:
-        stream = container.streams.audio[order.audio_track]
-        kind = sound.kind_for(stream) if copied else "pcm"
-        if kind == "aac":
-            writer.add_aac(stream)
-        else:
-            writer.add_pcm(order.settings.audio_rate_hz, order.settings.audio_channels)
-    return kind
+    stream = order.container.streams.audio[order.audio_track]
+    if copied and sound.kind_for(stream) == "aac":
+        writer.add_aac(stream)
+        return "aac"
+    writer.add_pcm(order.settings.audio_rate_hz, order.settings.audio_channels)
+    return "pcm"
 
 
 def _write_sound(order: _Order, kind: SoundKind | None, span: Span, writer: ClipWriter) -> sound.SoundReport:
     if order.audio_track is None or kind is None:
         return sound.SoundReport()
     if kind == "aac":
-        return sound.write_aac(order.source, order.info, order.audio_track, span, writer)
-    return sound.write_pcm(order.source, order.info, order.audio_track, span, order.settings, writer)
+        return sound.write_aac(order.container, order.info, order.audio_track, span, writer)
+    return sound.write_pcm(order.container, order.info, order.audio_track, span, order.settings, writer)
 
 
 def _check_holes(order: _Order, report: sound.SoundReport, span: Span) -> None:

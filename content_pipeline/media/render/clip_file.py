@@ -11,18 +11,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from content_pipeline.errors import CorruptMedia, from_os_error, printable
 from content_pipeline.media.render import h264
+from content_pipeline.media.render.ticks import rescaled
 
 if TYPE_CHECKING:
     import av
     from av.audio.stream import AudioStream
     from av.container import InputContainer, OutputContainer
     from av.packet import Packet
+    from av.stream import Stream
     from av.video.stream import VideoStream
 
+_Kind = TypeVar("_Kind", bound="Stream")
 LEAD_S = 10
 SoundKind = Literal["aac", "pcm"]
 """`aac`: the recording's own packets, a little more than the clip. `pcm`: exactly the clip's samples."""
@@ -37,6 +40,15 @@ class Picture:
     key: bool
 
 
+@dataclass(frozen=True)
+class PictureFormat:
+    """What pictures must share to stand in one track; `header` is the `avcC` box in hex."""
+
+    width: int
+    height: int
+    header: str
+
+
 class ClipWriter:
     """Writes pictures, then sound. Use as `with ClipWriter.open(path) as writer`."""
 
@@ -45,7 +57,33 @@ class ClipWriter:
         self._video: VideoStream | None = None
         self._audio: AudioStream | None = None
         self._time_base = Fraction(1)
-        self._written = 0
+        self._lead = 0
+        self._shown: list[int] = []
+
+    @property
+    def time_base(self) -> Fraction:
+        return self._time_base
+
+    @property
+    def pictures(self) -> int:
+        return len(self._shown)
+
+    @property
+    def delay(self) -> int:
+        """How far decoding must run ahead of showing, measured: a constant fails where the rate varies."""
+        return max(turn - shown for turn, shown in zip(sorted(self._shown), self._shown, strict=True))
+
+    @property
+    def picture_format(self) -> PictureFormat:
+        assert self._video is not None
+        context = self._video.codec_context
+        return PictureFormat(context.width, context.height, (context.extradata or b"").hex())
+
+    @property
+    def sound_header(self) -> str:
+        """What sets one AAC format apart from another; empty for samples."""
+        extradata = self._audio.codec_context.extradata if self._audio is not None else None
+        return (extradata or b"").hex()
 
     @classmethod
     @contextmanager
@@ -65,6 +103,7 @@ class ClipWriter:
         self._video = self._container.add_stream_from_template(template, opaque=True)
         self._video.codec_context.extradata = sets.as_box()
         self._video.time_base = self._time_base = time_base
+        self._lead = round(LEAD_S / time_base)
 
     def add_aac(self, template: AudioStream) -> None:
         self._audio = self._container.add_stream_from_template(template)
@@ -80,14 +119,14 @@ class ClipWriter:
         import av
 
         packet = av.Packet(picture.data)
-        packet.pts = picture.pts + round(LEAD_S / self._time_base)
-        packet.dts = self._written  # only has to grow: see above
+        packet.pts = picture.pts + self._lead
+        packet.dts = len(self._shown)  # only has to grow: see above
         packet.is_keyframe = picture.key
         packet.time_base = self._time_base
         assert self._video is not None
         packet.stream = self._video
         self._container.mux(packet)
-        self._written += 1
+        self._shown.append(picture.pts)
 
     def write_sound_packet(self, data: bytes, position: int, duration: int) -> None:
         """`position` in samples after the clip's start; may be negative, down to `-LEAD_S`."""
@@ -123,23 +162,23 @@ def open_clip(path: Path) -> Iterator[InputContainer]:
         yield container
 
 
-def pictures(container: InputContainer) -> Iterator[Packet[VideoStream]]:
-    """The pictures in decoding order, `pts` in ticks after the clip's start."""
+def pictures(container: InputContainer, time_base: Fraction) -> Iterator[Packet[VideoStream]]:
+    """The pictures in decoding order, `pts` in ticks of `time_base` after the clip's start."""
     stream = container.streams.video[0]
-    assert stream.time_base is not None
-    lead = round(LEAD_S / stream.time_base)
-    for packet in container.demux(stream):
-        if packet.size and packet.pts is not None:
-            packet.pts -= lead
-            yield packet
+    yield from _placed(container.demux(stream), stream.time_base, time_base)
 
 
 def sound_packets(container: InputContainer) -> Iterator[Packet[AudioStream]]:
-    """The sound's packets, `pts` in ticks after the clip's start."""
+    """The sound's packets, `pts` in samples after the clip's start."""
     stream = container.streams.audio[0]
-    assert stream.time_base is not None
-    lead = round(LEAD_S / stream.time_base)
-    for packet in container.demux(stream):
+    yield from _placed(container.demux(stream), stream.time_base, Fraction(1, stream.rate))
+
+
+def _placed(packets: Iterator[Packet[_Kind]], stored: Fraction | None, wanted: Fraction) -> Iterator[Packet[_Kind]]:
+    """The file's clock is a multiple of the clip's: undone here, exactly."""
+    assert stored is not None
+    scale, lead = stored / wanted, round(LEAD_S / wanted)
+    for packet in packets:
         if packet.size and packet.pts is not None:
-            packet.pts -= lead
+            packet.pts = rescaled(packet.pts, scale) - lead
             yield packet

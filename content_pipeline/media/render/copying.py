@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from content_pipeline.errors import CorruptMedia, FileInUse, printable
+from content_pipeline.errors import CorruptMedia, FileInUse
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.render import h264
 from content_pipeline.media.render.clip_file import ClipWriter, Picture
 from content_pipeline.media.render.cutting import CutPlan
 from content_pipeline.media.render.edges import EdgeEncoder, new_decoder
 from content_pipeline.media.render.survey import Survey, packets_from, picture_stream
-from content_pipeline.media.source import Source
 from content_pipeline.settings import RenderSettings
 
 if TYPE_CHECKING:
@@ -33,12 +31,12 @@ class Cutter:
     def __init__(
         self,
         container: InputContainer,
-        stream: VideoStream,
+        info: MediaInfo,
         survey: Survey,
         plan: CutPlan,
         settings: RenderSettings,
     ) -> None:
-        self.stream = stream
+        stream = self.stream = picture_stream(container, info)
         self._plan = plan
         packets = _surveyed(container, stream, survey)
         first = next(packets)
@@ -56,13 +54,10 @@ class Cutter:
         edge = self._head if self._head is not None else self._tail
         return self._own_sets if edge is None else self._own_sets.merged(edge.sets)
 
-    def write_to(self, writer: ClipWriter) -> int:
-        """Write all pictures in decoding order; how many."""
-        count = 0
+    def write_to(self, writer: ClipWriter) -> None:
+        """Write all pictures in decoding order."""
         for picture in self._pictures():
             writer.write_picture(Picture(picture.data, picture.pts - self._plan.start, picture.key))
-            count += 1
-        return count
 
     def _pictures(self) -> Iterator[Picture]:
         plan = self._plan
@@ -122,14 +117,3 @@ def _parameter_sets(stream: VideoStream, first: Packet[VideoStream]) -> h264.Par
         if sets.sps and sets.pps:
             return sets
     raise CorruptMedia("the recording has no H.264 parameter sets")
-
-
-@contextmanager
-def open_cutter(
-    source: Source, info: MediaInfo, survey: Survey, plan: CutPlan, settings: RenderSettings
-) -> Iterator[Cutter]:
-    with source.container() as container:
-        try:
-            yield Cutter(container, picture_stream(container, info), survey, plan, settings)
-        except h264.Malformed as error:
-            raise CorruptMedia(f"{printable(source.path)}: {error}") from error

@@ -34,15 +34,6 @@ class FrameSize:
     height: int
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """What an encode made: pictures at a constant rate."""
-
-    count: int
-    time_base: Fraction
-    damaged: int
-
-
 def frame_rate(settings: RenderSettings) -> Fraction:
     return Fraction(settings.fps).limit_denominator(1001)
 
@@ -75,9 +66,9 @@ class EncodedFile:
     path: Path
     damaged: int
 
-    def write_to(self, writer: ClipWriter, add_sound: Callable[[], object]) -> Encoded:
+    def write_to(self, writer: ClipWriter, add_sound: Callable[[], object]) -> None:
         """Move the pictures into the clip; the first one becomes the clip's start."""
-        count, first_pts = 0, 0
+        first_pts: int | None = None
         with open_clip(self.path) as container:
             stream = container.streams.video[0]
             assert stream.time_base is not None
@@ -87,11 +78,9 @@ class EncodedFile:
             for packet in container.demux(stream):
                 if packet.size == 0 or packet.pts is None:
                     continue
-                first_pts = packet.pts if count == 0 else first_pts
+                first_pts = packet.pts if first_pts is None else first_pts
                 units = h264.units_of(memoryview(packet), sets.length_size)
                 writer.write_picture(Picture(h264.prefixed(units), packet.pts - first_pts, packet.is_keyframe))
-                count += 1
-            return Encoded(count, stream.time_base, self.damaged)
 
 
 def _encode(

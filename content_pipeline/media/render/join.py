@@ -6,9 +6,12 @@ at one cut (half a packet at most, for copied sound) is never carried to the nex
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,8 @@ from content_pipeline.media.render import h264
 from content_pipeline.media.render.clip import Clip
 from content_pipeline.media.render.clip_file import open_clip, pictures
 from content_pipeline.media.render.montage_sound import sound_for
+from content_pipeline.media.render.survey import REORDER_PACKETS
+from content_pipeline.media.render.ticks import rescaled
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import RenderSettings
 
@@ -77,14 +82,13 @@ def _write(clips: Sequence[Clip], settings: RenderSettings, container: OutputCon
     stream = _add_video(clips, container, time_base)
     if sound is not None:
         sound.add_to(container)
-    placed = [_Placed.of(clip, start) for clip, start in zip(clips, starts, strict=False)]
-    delay = max(one.delay for one in placed)
-    for one in placed:
-        for packet in one.packets(delay, time_base):
+    delay = max(clip.delay * clip.time_base for clip in clips)
+    for clip, start in zip(clips, starts, strict=False):
+        for packet in _packets(clip, start, delay, time_base):
             packet.stream = stream
             container.mux(packet)
             if sound is not None and packet.dts is not None:
-                sound.write_until(packet.dts * time_base)
+                sound.write_until(packet.dts * float(time_base))
     if sound is not None:
         sound.finish()
     cuts = tuple(
@@ -108,54 +112,46 @@ def _common_time_base(clips: Sequence[Clip]) -> Fraction:
 
 
 def _add_video(clips: Sequence[Clip], container: OutputContainer, time_base: Fraction) -> VideoStream:
-    sets: h264.ParameterSets | None = None
-    size: tuple[int, int] | None = None
-    stream: VideoStream | None = None
-    for clip in clips:
-        with open_clip(clip.path) as opened:
-            template = opened.streams.video[0]
-            own = h264.parameter_sets(template.codec_context.extradata or b"")
-            if size not in (None, (template.width, template.height)):
-                raise ValueError("clips of different sizes: encode them to one size first")
-            size = (template.width, template.height)
-            sets = own if sets is None else sets.merged(own)
-            if stream is None:
-                stream = container.add_stream_from_template(template, opaque=True)
-    assert stream is not None and sets is not None
+    if len({(clip.picture_format.width, clip.picture_format.height) for clip in clips}) > 1:
+        raise ValueError("clips of different sizes: encode them to one size first")
+    headers = dict.fromkeys(bytes.fromhex(clip.picture_format.header) for clip in clips)
+    sets = reduce(h264.ParameterSets.merged, map(h264.from_box, headers))
+    with open_clip(clips[0].path) as opened:
+        # Opaque: the stream is only copied, so the reader's codec describes it and no encoder is opened.
+        stream = container.add_stream_from_template(opened.streams.video[0], opaque=True)
     stream.codec_context.extradata = sets.as_box()
     stream.time_base = time_base
     return stream
 
 
-@dataclass(frozen=True)
-class _Placed:
-    """A clip at its place in the montage; `shown` are its pictures' display times, in decoding order."""
+def _packets(clip: Clip, start: Fraction, delay: Fraction, time_base: Fraction) -> Iterator[Packet[VideoStream]]:
+    """A clip's pictures with the montage's stamps: decoded in the order of showing, less the delay."""
+    scale, offset, ahead = clip.time_base / time_base, round(start / time_base), round(delay / time_base)
+    end = round((start + clip.ticks * clip.time_base) / time_base)
+    count = 0
+    with open_clip(clip.path) as container:
+        for packet, turn, following in _in_turn(pictures(container, clip.time_base)):
+            assert packet.pts is not None
+            decoded = offset + rescaled(turn, scale)
+            packet.time_base = time_base
+            packet.pts = offset + rescaled(packet.pts, scale)
+            packet.dts = decoded - ahead
+            packet.duration = (end if following is None else offset + rescaled(following, scale)) - decoded
+            count += 1
+            yield packet
+    if count != clip.pictures:
+        raise CorruptMedia(f"{printable(clip.path)} holds {count} of {clip.pictures} pictures")
 
-    clip: Clip
-    start: Fraction
-    shown: tuple[Fraction, ...]
 
-    @classmethod
-    def of(cls, clip: Clip, start: Fraction) -> _Placed:
-        with open_clip(clip.path) as container:
-            shown = tuple(packet.pts * packet.time_base for packet in pictures(container) if packet.pts is not None)
-        if len(shown) != clip.pictures:
-            raise CorruptMedia(f"{printable(clip.path)} holds {len(shown)} of {clip.pictures} pictures")
-        return cls(clip, start, shown)
-
-    @property
-    def delay(self) -> Fraction:
-        """How long decoding must run ahead of showing, measured: a constant fails where the rate varies."""
-        return max(turn - shown for turn, shown in zip(sorted(self.shown), self.shown, strict=True))
-
-    def packets(self, delay: Fraction, time_base: Fraction) -> Iterator[Packet[VideoStream]]:
-        """The pictures with the montage's stamps: decoded in the order of showing, less the delay."""
-        turns = [round((self.start + turn) / time_base) for turn in sorted(self.shown)]
-        turns.append(round((self.start + self.clip.ticks * self.clip.time_base) / time_base))
-        with open_clip(self.clip.path) as container:
-            for index, packet in enumerate(pictures(container)):
-                packet.time_base = time_base
-                packet.pts = round((self.start + self.shown[index]) / time_base)
-                packet.dts = turns[index] - round(delay / time_base)
-                packet.duration = turns[index + 1] - turns[index]
-                yield packet
+def _in_turn(packets: Iterable[Packet[VideoStream]]) -> Iterator[tuple[Packet[VideoStream], int, int | None]]:
+    """Each packet with the display time of its turn and of the next: the n-th packet gets the n-th time."""
+    waiting: deque[Packet[VideoStream]] = deque()
+    times: list[int] = []
+    for packet in packets:
+        assert packet.pts is not None
+        waiting.append(packet)
+        heappush(times, packet.pts)
+        if len(waiting) > REORDER_PACKETS:
+            yield waiting.popleft(), heappop(times), times[0]
+    while waiting:
+        yield waiting.popleft(), heappop(times), times[0] if times else None

@@ -25,7 +25,7 @@ class MontageSound(Protocol):
     """Sound that is written alongside the pictures, up to a given time at a time."""
 
     def add_to(self, container: OutputContainer) -> None: ...
-    def write_until(self, time_s: Fraction) -> None: ...
+    def write_until(self, time_s: float) -> None: ...
     def finish(self) -> None: ...
 
 
@@ -44,11 +44,11 @@ def sound_for(clips: Sequence[Clip], starts: Sequence[Fraction], settings: Rende
 class _Steps:
     """Runs a generator that yields the time it has reached, as far as asked."""
 
-    def __init__(self, steps: Iterator[Fraction]) -> None:
+    def __init__(self, steps: Iterator[float]) -> None:
         self._steps = steps
-        self._reached = Fraction(-1)
+        self._reached = -1.0
 
-    def until(self, time_s: Fraction | None) -> None:
+    def until(self, time_s: float | None) -> None:
         while time_s is None or self._reached < time_s:
             reached = next(self._steps, None)
             if reached is None:
@@ -69,36 +69,34 @@ class CopiedSound:
         self._stream: AudioStream | None = None
         self._steps = _Steps(self._write())
         self._clock = -AAC_FRAME
+        self._rate_hz, self._time_base = 0, Fraction(1)
         self._silence = b""
 
     def add_to(self, container: OutputContainer) -> None:
         self._container = container
+        if len({clip.sound_header for clip in self._clips}) > 1:
+            raise ValueError("clips with different sound formats cannot be joined: encode them")
         with open_clip(self._clips[0].path) as opened:
             template = opened.streams.audio[0]
             self._stream = container.add_stream_from_template(template)
-            self._stream.time_base = Fraction(1, template.rate)
-            self._silence = silent_packet(template.rate, template.layout.name)
-            header = template.codec_context.extradata
-        for clip in self._clips[1:]:
-            with open_clip(clip.path) as opened:
-                if opened.streams.audio[0].codec_context.extradata != header:
-                    raise ValueError("clips with different sound formats cannot be joined: encode them")
+            self._rate_hz = template.rate
+            self._stream.time_base = self._time_base = Fraction(1, self._rate_hz)
+            self._silence = silent_packet(self._rate_hz, template.layout.name)
 
-    def write_until(self, time_s: Fraction) -> None:
+    def write_until(self, time_s: float) -> None:
         self._steps.until(time_s)
 
     def finish(self) -> None:
         self._steps.until(None)
 
-    def _write(self) -> Iterator[Fraction]:
-        assert self._stream is not None
-        rate = self._stream.rate
+    def _write(self) -> Iterator[float]:
+        rate = self._rate_hz
         for clip, start, end in zip(self._clips, self._starts, self._starts[1:], strict=False):
             zero, last = round(start * rate), round(end * rate) - AAC_FRAME // 2
             with open_clip(clip.path) as opened:
                 for packet in sound_packets(opened):
                     assert packet.pts is not None
-                    position = zero + round(packet.pts * packet.time_base * rate)
+                    position = zero + packet.pts
                     if position >= last or self._clock >= last:
                         break
                     if position < self._clock - AAC_FRAME // 2:
@@ -109,19 +107,19 @@ class CopiedSound:
             while self._clock < last:
                 yield self._put(self._silence)
 
-    def _put(self, data: bytes) -> Fraction:
+    def _put(self, data: bytes) -> float:
         import av
 
         assert self._stream is not None and self._container is not None
         packet = av.Packet(data)
-        packet.time_base = Fraction(1, self._stream.rate)
+        packet.time_base = self._time_base
         packet.pts = packet.dts = self._clock
         packet.duration = AAC_FRAME
         packet.is_keyframe = True
         packet.stream = self._stream
         self._container.mux(packet)
         self._clock += AAC_FRAME
-        return Fraction(self._clock, self._stream.rate)
+        return self._clock / self._rate_hz
 
 
 def silent_packet(rate_hz: int, layout: str) -> bytes:
@@ -156,14 +154,14 @@ class EncodedSound:
         self._stream.layout = "mono" if self._settings.audio_channels == 1 else "stereo"
         self._stream.bit_rate = self._settings.audio_bitrate_kbps * 1000
 
-    def write_until(self, time_s: Fraction) -> None:
+    def write_until(self, time_s: float) -> None:
         self._steps.until(time_s)
 
     def finish(self) -> None:
         self._steps.until(None)
         self._encode(None)
 
-    def _write(self) -> Iterator[Fraction]:
+    def _write(self) -> Iterator[float]:
         import numpy as np
 
         rate = self._settings.audio_rate_hz
@@ -182,7 +180,7 @@ class EncodedSound:
             for packet in sound_packets(opened):
                 yield np.frombuffer(bytes(packet), np.int16).reshape(-1, self._settings.audio_channels)
 
-    def _put(self, samples: Samples) -> Fraction:
+    def _put(self, samples: Samples) -> float:
         import av
 
         if len(samples):
@@ -192,7 +190,7 @@ class EncodedSound:
             frame.time_base = Fraction(1, self._settings.audio_rate_hz)
             self._encode(frame)
             self._clock += len(samples)
-        return Fraction(self._clock, self._settings.audio_rate_hz)
+        return self._clock / self._settings.audio_rate_hz
 
     def _encode(self, frame: av.AudioFrame | None) -> None:
         assert self._stream is not None and self._container is not None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.render.clip_file import ClipWriter, SoundKind
-from content_pipeline.media.source import Source
+from content_pipeline.media.render.ticks import rescaled
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import RenderSettings
 
@@ -63,38 +63,36 @@ class PacketClock:
     """
 
     def __init__(self, rate_hz: int, time_base: Fraction) -> None:
-        self._rate_hz = rate_hz
-        self._tolerance = max(2.0, float(2 * rate_hz * time_base))
+        self._scale = time_base * rate_hz
+        self._tolerance = max(2, round(2 * self._scale))
         self._expected: int | None = None
 
-    def position(self, pts: int, time_base: Fraction, duration: int) -> int:
-        measured = round(pts * time_base * self._rate_hz)
-        seamless = self._expected is not None and abs(measured - self._expected) <= self._tolerance
-        position = self._expected if seamless and self._expected is not None else measured
+    def position(self, pts: int, duration: int) -> int:
+        position = rescaled(pts, self._scale)
+        if self._expected is not None and abs(position - self._expected) <= self._tolerance:
+            position = self._expected
         self._expected = position + duration
         return position
 
 
-def write_aac(source: Source, info: MediaInfo, track: int, span: Span, writer: ClipWriter) -> SoundReport:
+def write_aac(container: InputContainer, info: MediaInfo, track: int, span: Span, writer: ClipWriter) -> SoundReport:
     """Copy the packets of a span and a margin around it. `span.start_s` becomes the clip's start."""
-    holes: list[Span] = []
-    damaged = 0
-    with source.container() as container:
-        stream = container.streams.audio[track]
-        zero = round((info.origin_s + span.start_s) * stream.rate)
-        clock = PacketClock(stream.rate, stream.time_base or Fraction(1, stream.rate))
-        last_end_s: float | None = None
-        for packet in _packets(container, stream, info.origin_s + span.start_s - MARGIN_S):
-            assert packet.pts is not None and packet.time_base is not None
-            position = clock.position(packet.pts, packet.time_base, AAC_FRAME) - zero
-            start_s = span.start_s + position / stream.rate
-            if last_end_s is not None and start_s - last_end_s > HOLE_S:
-                holes.append(Span(last_end_s, start_s))
-            last_end_s = start_s + AAC_FRAME / stream.rate
-            if start_s > span.end_s + MARGIN_S:
-                break
-            if last_end_s < span.start_s - MARGIN_S:
-                continue
+    stream = container.streams.audio[track]
+    rate, time_base = stream.rate, stream.time_base
+    assert time_base is not None
+    zero = round((info.origin_s + span.start_s) * rate)
+    first, last = -round(MARGIN_S * rate), round((span.duration_s + MARGIN_S) * rate)
+    clock, holes, damaged = PacketClock(rate, time_base), [], 0
+    end: int | None = None
+    for packet in _packets(container, stream, info.origin_s + span.start_s - MARGIN_S):
+        assert packet.pts is not None
+        position = clock.position(packet.pts, AAC_FRAME) - zero
+        if end is not None and position - end > HOLE_S * rate:
+            holes.append(Span(span.start_s + end / rate, span.start_s + position / rate))
+        end = position + AAC_FRAME
+        if position > last:
+            break
+        if end >= first:
             damaged += packet.is_corrupt
             writer.write_sound_packet(bytes(packet), position, AAC_FRAME)
     return SoundReport(tuple(holes), damaged)
@@ -115,7 +113,7 @@ def _packets(container: InputContainer, stream: AudioStream, from_s: float) -> I
 
 
 def write_pcm(
-    source: Source, info: MediaInfo, track: int, span: Span, settings: RenderSettings, writer: ClipWriter
+    container: InputContainer, info: MediaInfo, track: int, span: Span, settings: RenderSettings, writer: ClipWriter
 ) -> SoundReport:
     """Decode a span to the contract's rate and channels: exactly as many samples as it lasts."""
     import numpy as np
@@ -123,7 +121,7 @@ def write_pcm(
     rate_hz, channels = settings.audio_rate_hz, settings.audio_channels
     layout = "mono" if channels == 1 else "stereo"
     total = round(span.duration_s * rate_hz)
-    reader = _SampleReader(source, info, track, span, settings)
+    reader = _SampleReader(container, info, track, span, settings)
     written = 0
     for position, samples in reader.blocks():
         start, stop = max(position, written), min(position + len(samples), total)
@@ -152,8 +150,10 @@ def _write_block(writer: ClipWriter, block: Samples, rate_hz: int, layout: str) 
 class _SampleReader:
     """Decodes one track of a span into blocks of samples, each with its position after the span's start."""
 
-    def __init__(self, source: Source, info: MediaInfo, track: int, span: Span, settings: RenderSettings) -> None:
-        self._source, self._track, self._span = source, track, span
+    def __init__(
+        self, container: InputContainer, info: MediaInfo, track: int, span: Span, settings: RenderSettings
+    ) -> None:
+        self._container, self._track, self._span = container, track, span
         self._zero_s = info.origin_s + span.start_s
         self._end_s = info.origin_s + span.end_s
         self._settings = settings
@@ -198,17 +198,16 @@ class _SampleReader:
         """Decoded sound; a packet that cannot be decoded leaves its place silent and is counted."""
         import av
 
-        with self._source.container() as container:
-            stream = container.streams.audio[self._track]
-            for packet in _packets(container, stream, self._zero_s - PREROLL_S):
-                try:
-                    decoded = packet.decode()
-                except av.error.FFmpegError:
-                    self._damaged += 1
-                    continue
-                for frame in decoded:
-                    if frame.pts is not None and frame.samples:
-                        yield frame
+        stream = self._container.streams.audio[self._track]
+        for packet in _packets(self._container, stream, self._zero_s - PREROLL_S):
+            try:
+                decoded = packet.decode()
+            except av.error.FFmpegError:
+                self._damaged += 1
+                continue
+            for frame in decoded:
+                if frame.pts is not None and frame.samples:
+                    yield frame
 
 
 def _samples(frames: list[av.AudioFrame], channels: int) -> Samples:

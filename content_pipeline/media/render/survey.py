@@ -88,20 +88,17 @@ class Survey:
         return max(stamp.pts for stamp in self.stamps) + self.frame_ticks
 
 
-def survey(source: Source, info: MediaInfo, span: Span) -> Survey:
+def survey(container: InputContainer, source: Source, info: MediaInfo, span: Span) -> Survey:
     """Read the packets of a span. Raises `CorruptMedia` when data inside it is missing."""
     if info.video is None:
         raise NoPicture(f"{printable(source.path)} holds no picture")
-    found: Survey | None = None
-    with source.container() as container:
-        for back_s in LOOK_BACK_S:
-            found = _read(container, info, span, back_s)
-            if found.stamps and found.time_s(found.stamps[0].pts) <= span.start_s:
-                break
-            if back_s > span.start_s:
-                break
-        assert found is not None
-        _check(found, source, info, span, container)
+    found = _read(container, info, span, LOOK_BACK_S[0])
+    for back_s, further_s in pairwise(LOOK_BACK_S):
+        starts_in_time = bool(found.stamps) and found.time_s(found.stamps[0].pts) <= span.start_s
+        if starts_in_time or back_s > span.start_s + 1:
+            break
+        found = _read(container, info, span, further_s)
+    _check(found, source, info, span, container)
     return found
 
 

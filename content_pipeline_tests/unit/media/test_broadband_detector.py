@@ -94,12 +94,22 @@ def test_a_quiet_passage_in_a_loud_recording_keeps_its_own_events() -> None:
         (curves_with(60, noise=[(20, 24, -3.0)], tonal_share=0.98), "drowned by louder sound"),
         (curves_with(60, tones=[(20, 24, 20.0)]), "tonal"),
         (curves_with(60, noise=[(20, 20.19, 3.2)], tonal_share=0.5), "isolated"),
-        (curves_with(60, noise=[(20, 20.05, 14.0)]), "too short"),
+        (curves_with(60, noise=[(20, 20.6, 14.0)]), "uneventful stretch"),
     ],
-    ids=["weak", "drowned", "tonal", "one bang", "a click"],
+    ids=["weak", "drowned", "tonal", "one bang", "one door"],
 )
 def test_what_is_dropped_names_the_rule(curves: Curves, rule: str) -> None:
     assert rules(detect(curves)) == {rule}
+
+
+def test_a_short_burst_counts_where_there_is_action_around_it() -> None:
+    detection = detect(curves_with(60, noise=[(20, 20.6, 14.0), (40, 44, 14.0)]))
+
+    assert [span.start_s for span in spans(detection)] == pytest.approx([20, 40], abs=0.1)
+
+
+def test_a_click_is_too_short_even_among_fights() -> None:
+    assert rules(detect(curves_with(60, noise=[(20, 20.05, 14.0), (40, 44, 14.0)]))) == {None, "too short"}
 
 
 def test_events_shorter_than_the_minimum_are_dropped() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import librosa
@@ -157,7 +158,7 @@ def test_progress_rises_in_steps_of_a_percent_to_the_end(tmp_path: Path) -> None
     with opened(path) as (source, info):
         measure(source, info, EnergySettings(track="all"), MARGIN, progress=seen.append)
     assert seen == sorted(seen)
-    assert all(later - earlier >= 0.009 for earlier, later in zip(seen, seen[1:-1], strict=False))
+    assert all(later - earlier >= 0.009 for earlier, later in pairwise(seen[:-1]))
     assert seen[-1] == pytest.approx(1.0, abs=0.01)
 
 
@@ -203,6 +204,7 @@ def test_too_much_damage_is_corrupt_and_a_little_is_only_counted(tmp_path: Path)
 
 MEASURE_AND_PRINT_PEAK = """
 import sys
+from itertools import pairwise
 from pathlib import Path
 from content_pipeline.media.energy import measure
 from content_pipeline.media.probe import describe

@@ -25,6 +25,7 @@ def by_definition(values: NDArray[np.generic], axis: int) -> NDArray[np.generic]
     "shape", [(31, 31), (64, 47), (33, 1025), (100, 40)]
 )  # scipy reads outside arrays shorter than the window
 def test_the_running_median_is_scipys(shape: tuple[int, int], axis: int, dtype: type[np.generic]) -> None:
+    # No shorter shapes: scipy reads outside arrays that are shorter than the window.
     values = np.random.default_rng(1).gamma(1, 100, shape).astype(dtype)
     size = (WINDOW, 1) if axis == 0 else (1, WINDOW)
     np.testing.assert_array_equal(median31(values, axis), median_filter(values, size=size, mode="reflect"))
