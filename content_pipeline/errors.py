@@ -130,6 +130,11 @@ class DiskFull(EnvironmentalError):
     hint = "Free some space; the work goes on where it stopped."
 
 
+class DatabaseAway(EnvironmentalError):
+    code = "database_away"
+    hint = "Start the database again; the work goes on where it stopped."
+
+
 class LibraryOffline(EnvironmentalError):
     code = "library_offline"
     hint = "Mount the folder again; the work goes on where it stopped."

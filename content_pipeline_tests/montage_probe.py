@@ -49,7 +49,11 @@ def decode(
         zero_s = (container.start_time or 0) / 1e6 if origin_s is None else origin_s
         times_s, pictures = _pictures(container, zero_s, turns, until_s)
     with av.open(str(path)) as container:
-        sound = _sound(container, zero_s, track) if len(container.streams.audio) > track else np.zeros(0, np.float32)
+        sound = (
+            _sound(container, zero_s, track, until_s)
+            if len(container.streams.audio) > track
+            else np.zeros(0, np.float32)
+        )
     return Decoded(times_s, pictures, sound)
 
 
@@ -71,12 +75,14 @@ def _pictures(container, zero_s, turns, until_s):  # type: ignore[no-untyped-def
     return np.array([time_s for time_s, _ in found]), np.stack([picture for _, picture in found])
 
 
-def _sound(container, zero_s, track):  # type: ignore[no-untyped-def]
+def _sound(container, zero_s, track, until_s):  # type: ignore[no-untyped-def]
     stream = container.streams.audio[track]
     line = np.zeros(RATE_HZ, np.float32)
     resampler, expected_s, position = None, None, 0
     for frame in container.decode(stream):
         start_s = float(frame.pts * frame.time_base) - zero_s
+        if until_s is not None and start_s > until_s:
+            break
         if expected_s is None or abs(start_s - expected_s) > 0.01:
             resampler = av.AudioResampler(format="flt", layout="mono", rate=RATE_HZ)
             expected_s, position = start_s, round(start_s * RATE_HZ)

@@ -1,7 +1,8 @@
-"""The manifest's tables."""
+"""The manifest's tables. A change here needs a migration beside it; a test compares the two."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,14 +23,29 @@ class PathText(sa.types.TypeDecorator[str]):
     _SHIFT = 0x10FC80 - 0xDC80
 
     def process_bind_param(self, value: str | None, dialect: Any) -> str | None:
-        return None if value is None else self._moved(value, 0xDC80, self._SHIFT)
+        return value if value is None or value.isascii() else self._moved(value, 0xDC80, self._SHIFT)
 
     def process_result_value(self, value: str | None, dialect: Any) -> str | None:
-        return None if value is None else self._moved(value, 0x10FC80, -self._SHIFT)
+        return value if value is None or value.isascii() else self._moved(value, 0x10FC80, -self._SHIFT)
 
     @staticmethod
     def _moved(text: str, first: int, shift: int) -> str:
         return "".join(chr(ord(char) + shift) if first <= ord(char) < first + 128 else char for char in text)
+
+
+class Instant(sa.types.TypeDecorator[datetime]):
+    """A moment in UTC; SQLite keeps no time zone, so it is given back here."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Any) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 videos = sa.Table(
@@ -41,6 +57,121 @@ videos = sa.Table(
     sa.Column("signature", sa.String(120), nullable=False),
     sa.Column("quick", sa.String(80), nullable=False, index=True),
     sa.Column("full", sa.String(80), nullable=True),
-    sa.Column("first_seen", sa.DateTime(timezone=True), nullable=False),
-    sa.Column("last_seen", sa.DateTime(timezone=True), nullable=False),
+    sa.Column("first_seen", Instant, nullable=False),
+    sa.Column("last_seen", Instant, nullable=False),
+    sa.Column("offline", sa.Boolean, nullable=False, server_default=sa.false()),
+)
+
+job_items = sa.Table(
+    "job_items",
+    metadata,
+    sa.Column("job_id", sa.String(26), primary_key=True),
+    sa.Column("queue_type", sa.String(20), nullable=False),
+    sa.Column("library", PathText, nullable=False),
+    sa.Column("video_path", PathText, nullable=False),
+    sa.Column("video_key", sa.String(80), index=True),
+    sa.Column("input_hash_quick", sa.String(140)),
+    sa.Column("input_hash_full", sa.String(140)),
+    sa.Column("input_size", sa.BigInteger),
+    sa.Column("config_hash", sa.String(64)),
+    sa.Column("stage_keys", sa.JSON, nullable=False),
+    sa.Column("status", sa.String(10), nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False),
+    sa.Column("claim_count", sa.Integer, nullable=False),
+    sa.Column("attempt_count", sa.Integer, nullable=False),
+    sa.Column("max_attempts", sa.Integer, nullable=False),
+    sa.Column("crash_count", sa.Integer, nullable=False),
+    sa.Column("max_crashes", sa.Integer, nullable=False),
+    sa.Column("available_at", Instant, nullable=False),
+    sa.Column("created_at", Instant, nullable=False),
+    sa.Column("updated_at", Instant, nullable=False),
+    sa.Column("started_at", Instant),
+    sa.Column("completed_at", Instant),
+    sa.Column("lease_token", sa.String(26)),
+    sa.Column("worker_id", sa.String(200)),
+    sa.Column("last_heartbeat", Instant),
+    sa.Column("lease_expires_at", Instant),
+    sa.Column("cancel_requested", sa.Boolean, nullable=False),
+    sa.Column("run_id", sa.String(64)),
+    sa.Column("progress", sa.JSON),
+    sa.Column("error_code", sa.String(40)),
+    sa.Column("last_error", sa.Text),
+    sa.Column("output_files", sa.JSON, nullable=False),
+    sa.Column("output_hashes", sa.JSON, nullable=False),
+    sa.Column("results", sa.JSON, nullable=False),
+    sa.Column("cost", sa.JSON, nullable=False),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    sa.UniqueConstraint("queue_type", "video_path", name="one_job_per_subject"),
+)
+sa.Index(
+    "jobs_to_claim",
+    job_items.c.queue_type,
+    job_items.c.status,
+    job_items.c.priority.desc(),
+    job_items.c.available_at,
+    job_items.c.job_id,
+)
+sa.Index("jobs_to_rescue", job_items.c.status, job_items.c.lease_expires_at)
+sa.Index("jobs_of_worker", job_items.c.worker_id, job_items.c.status)
+
+state_transitions = sa.Table(
+    "state_transitions",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("job_id", sa.String(26), nullable=False, index=True),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("from_state", sa.String(10), nullable=False),
+    sa.Column("to_state", sa.String(10), nullable=False),
+    sa.Column("timestamp", Instant, nullable=False),
+    sa.Column("worker_id", sa.String(200)),
+    sa.Column("run_id", sa.String(64)),
+    sa.Column("reason", sa.String(200), nullable=False),
+    sa.Column("error_snippet", sa.String(200)),
+    sqlite_autoincrement=True,
+)
+
+attempts = sa.Table(
+    "attempts",
+    metadata,
+    sa.Column("job_id", sa.String(26), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("worker_id", sa.String(200), nullable=False),
+    sa.Column("run_id", sa.String(64)),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("ended_at", Instant),
+    sa.Column("outcome", sa.String(12)),
+    sa.Column("error_code", sa.String(40)),
+    sa.Column("error", sa.Text),
+    sa.Column("cost", sa.JSON, nullable=False),
+)
+
+# How many jobs are in each state, kept up by every change. Several slots, so that workers do not wait for each
+# other at one row; the sum counts.
+job_counts = sa.Table(
+    "job_counts",
+    metadata,
+    sa.Column("queue_type", sa.String(20), primary_key=True),
+    sa.Column("status", sa.String(10), primary_key=True),
+    sa.Column("slot", sa.Integer, primary_key=True),
+    sa.Column("jobs", sa.Integer, nullable=False),
+)
+
+breakers = sa.Table(
+    "breakers",
+    metadata,
+    sa.Column("scope", PathText, primary_key=True),
+    sa.Column("error_code", sa.String(40), primary_key=True),
+    sa.Column("failures", sa.Integer, nullable=False),
+    sa.Column("openings", sa.Integer, nullable=False),
+    sa.Column("until", Instant),
+    sa.Column("probe", sa.String(26)),
+    sa.Column("message", sa.Text),
+)
+
+# The settings behind a `config_hash`, so that a plan can say which one changed from what to what.
+settings_snapshots = sa.Table(
+    "settings_snapshots",
+    metadata,
+    sa.Column("config_hash", sa.String(64), primary_key=True),
+    sa.Column("values", sa.JSON, nullable=False),
 )

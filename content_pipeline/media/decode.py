@@ -186,7 +186,7 @@ def to_mono(frame: av.AudioFrame) -> Samples:
 
 def _channels(frame: av.AudioFrame) -> list[Samples]:
     if frame.format.name == "fltp":  # what most decoders put out needs no copy
-        return [np.frombuffer(plane, np.float32, frame.samples) for plane in frame.planes]
+        return [np.frombuffer(memoryview(plane), np.float32, frame.samples) for plane in frame.planes]
     values = frame.to_ndarray()
     channels = values if frame.format.is_planar else values.reshape(-1, frame.layout.nb_channels).T
     if channels.dtype.kind in "iu":

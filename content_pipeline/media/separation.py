@@ -4,8 +4,8 @@ The percussive curve is `rms(hpss(y)[1])`: a short-time Fourier transform, media
 (what lasts: harmonic) and over 31 bins (what is broad: percussive), a soft mask, the inverse transform, and the
 RMS of the result. A median commutes with anything that keeps order, so it is taken of 16-bit codes of the power.
 
-Frames are kept in the order of `medians`: number `16 * g + r` of a block at `[r, g]`. Results come one group
-(16 frames) after their input, because the median over time looks 15 frames ahead.
+Frames are kept in the order of `medians`: number `16 * g + r` of a block at `[r, g]`. Percussive results come one
+group (16 frames) after their input, because the median over time looks 15 frames ahead.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from scipy import fft
 
 from content_pipeline.media.curves import FRAME_SAMPLES, HOP_SAMPLES, Curves
+from content_pipeline.media.hops import HANN, OVERLAP, Series, rms_of_frames, window_sum
 from content_pipeline.media.medians import GROUP, HALF, RunningMedian, mirrored
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ LOUDEST_SAMPLE = 2.0**16  # full scale is 1; what lies beyond this is damage, an
 
 _KEPT_BYTES = 16 << 20
 
-_OVERLAP = FRAME_SAMPLES // HOP_SAMPLES
-_HANN = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(FRAME_SAMPLES) / FRAME_SAMPLES)
-_HANN_POWER = float((_HANN**2).sum())
+_HANN_POWER = float((HANN**2).sum())
 
 # A code is 16 bits of a float32 power: 7 of the exponent, 9 of the mantissa. The two bits above are always zero,
 # because scaling keeps the power below 2; the floor keeps it clear of subnormal numbers, which are slow.
@@ -58,18 +57,19 @@ class CurveStream:
         self._first_frame = 0  # of the block being filled
         self._last_frame: int | None = None  # of the recording, once its end is known
         self._was_silent = True
-        self._hop_energy: list[Floats] = []
-        self._percussive_energy: list[Floats] = []
-        self._broadband_power: list[Floats] = []
+        self._hop_energy = Series()
+        self._percussive_energy = Series()
+        self._broadband_power = Series()
 
     def _allocate(self) -> None:
         # Freed once, an untouched block this large teaches glibc to keep what each transform allocates and frees;
         # else its pages go back to the system and come again as faults, a sixth of all time.
         np.empty(_KEPT_BYTES, np.uint8)
         shape = (GROUP, self._groups)
-        self._window = (_HANN * _SCALE).astype(np.float32)
-        # An even overlap of squared windows adds up to 3/2; the hops at either end differ, see `_edge_energy`.
-        self._synthesis_window = (_HANN / _SCALE).astype(np.float32)
+        # Whole arrays, because numpy is several times slower at repeating one row over a permuted array.
+        window = np.broadcast_to(HANN, (*shape, FRAME_SAMPLES))
+        self._window = (window * _SCALE).astype(np.float32)
+        self._synthesis_window = (window / _SCALE).astype(np.float32)
         self._samples = np.zeros((self._frames - 1) * HOP_SAMPLES + FRAME_SAMPLES, np.float32)
         sample_bytes = self._samples.itemsize
         hop_bytes = HOP_SAMPLES * sample_bytes
@@ -82,12 +82,14 @@ class CurveStream:
         self._over_time = RunningMedian(self._groups + 2, BINS)
         self._over_time.values[:] = _FLOOR_CODE
         self._over_frequency = RunningMedian(BINS // GROUP + 3, self._frames)
+        self._codes = np.empty((*shape, BINS), np.uint16)
         self._percussive = np.empty((*shape, BINS), np.uint32)
         self._harmonic = np.empty((*shape, BINS), np.uint32)
         self._broad = np.empty((GROUP, BINS // GROUP + 1, self._frames), np.uint32)
         self._masked = np.empty((*shape, BINS), np.complex64)
-        self._last_group = np.zeros((GROUP, BINS), np.complex64)
-        self._pieces = np.zeros((self._frames + _OVERLAP - 1, FRAME_SAMPLES), np.float32)
+        self._last_spectrum = np.zeros((GROUP, BINS), np.complex64)
+        self._last_percussive = np.full((GROUP, BINS), _FLOOR, np.float32)
+        self._pieces = np.zeros((self._frames + OVERLAP - 1, FRAME_SAMPLES), np.float32)
 
     def push(self, samples: Floats) -> None:
         self._samples_seen += len(samples)
@@ -104,19 +106,17 @@ class CurveStream:
         """Close the recording: silence follows, and the median over time sees its last frames mirrored."""
         self._last_frame = self._samples_seen // HOP_SAMPLES
         # Results lag by a group, and the last hop needs the two (absent) frames after it.
-        while self._first_frame < self._last_frame + GROUP + _OVERLAP - 1:
+        while self._first_frame < self._last_frame + GROUP + OVERLAP - 1:
             self._samples[self._filled :] = 0
             self._advance()
         frames = self._last_frame + 1
-        percussive = np.concatenate(self._percussive_energy)[GROUP:]
+        percussive = self._percussive_energy.take()[GROUP:]
         percussive[:2] = 0  # before the first sample
         percussive[frames + 2 :] = 0
-        broadband = np.sqrt(np.concatenate(self._broadband_power)[GROUP : GROUP + frames] * _BROADBAND_SCALE)
-        broadband[broadband < _SILENT_LEVEL] = 0
         return Curves(
-            percussive=_rms_of_frames(percussive, frames),
-            rms=_rms_of_frames(np.concatenate(self._hop_energy), frames),
-            broadband=broadband.astype(np.float32),
+            percussive=rms_of_frames(percussive, frames),
+            rms=rms_of_frames(self._hop_energy.take(), frames),
+            broadband=_level(self._broadband_power.take()[:frames]),
         )
 
     def _advance(self) -> None:
@@ -130,8 +130,9 @@ class CurveStream:
 
     def _measure_block(self) -> None:
         hops = self._samples[: self._frames * HOP_SAMPLES].reshape(self._frames, HOP_SAMPLES)
-        self._hop_energy.append(np.einsum("ij,ij->i", hops, hops))
-        is_silent = not self._samples.any()
+        hop_energy = np.einsum("ij,ij->i", hops, hops)
+        self._hop_energy.append(hop_energy)
+        is_silent = not hop_energy.any() and not self._samples[hops.size :].any()
         if is_silent and self._was_silent and self._first_frame > 0:
             self._append_silence()
             return
@@ -139,20 +140,13 @@ class CurveStream:
         spectrum = self._transform()
         self._encode_power(spectrum)
         self._broadband_power.append(self._median_over_frequency())
-        mask = self._mask()
-        np.multiply(self._last_group, mask[:, 0], out=self._masked[:, 0])
-        np.multiply(spectrum[:, :-1], mask[:, 1:], out=self._masked[:, 1:])
-        self._last_group[:] = spectrum[:, -1]
+        self._keep_percussive(spectrum)
         self._percussive_energy.append(self._overlap_add())
 
     def _append_silence(self) -> None:
-        """Two silent blocks in a row: nothing sounds in the results, and the state is silence already.
-
-        The tail of the overlap is not: a silent block leaves only zeros in it, so it need not be touched.
-        """
-        self._hop_energy[-1][:] = 0
-        self._broadband_power.append(np.zeros(self._frames, np.float32))
-        self._percussive_energy.append(np.zeros(self._frames, np.float32))
+        """Two silent blocks in a row: nothing sounds in the results, and what is kept between blocks is silence."""
+        self._broadband_power.append_zeros(self._frames)
+        self._percussive_energy.append_zeros(self._frames)
 
     def _transform(self) -> NDArray[np.complex64]:
         np.multiply(self._framed, self._window, out=self._windowed)
@@ -171,9 +165,10 @@ class CurveStream:
         np.maximum(self._power, _FLOOR, out=self._power)
         bits = self._power.view(np.uint32)
         np.right_shift(bits, _CODE_SHIFT, out=bits)
+        self._codes[:] = bits
         codes = self._over_time.values
         codes[:, :2] = codes[:, -2:]
-        codes[:, 2:] = bits
+        codes[:, 2:] = self._codes
         self._mirror(codes)
 
     def _mirror(self, codes: NDArray[Any]) -> None:
@@ -194,20 +189,17 @@ class CurveStream:
     def _median_over_frequency(self) -> Floats:
         """Leaves the medians in `_percussive` as power; gives the power of the broadband sound of each frame."""
         whole = BINS // GROUP
-        codes = self._over_time.values[:, 1:-1]
+        codes = self._codes.reshape(self._frames, BINS)
         bins = self._over_frequency.values
-        shape = (GROUP, self._groups)
-        by_bin = bins.reshape(GROUP, -1, *shape)
-        by_bin[:, 1 : whole + 1] = codes[..., : whole * GROUP].reshape(*shape, whole, GROUP).transpose(3, 2, 0, 1)
-        by_bin[0, whole + 1] = codes[..., -1]
+        bins[:, 1 : whole + 1] = codes[:, :-1].reshape(self._frames, whole, GROUP).transpose(2, 1, 0)
+        bins[0, whole + 1] = codes[:, -1]
         bins[1:, 0] = bins[HALF - 1 :: -1, 1]
         bins[1, whole + 1] = bins[0, whole + 1]
         bins[2:, whole + 1] = bins[:1:-1, whole]
         medians = self._over_frequency()
-        by_frame = medians.reshape(GROUP, -1, *shape)
-        power = self._percussive
-        power[..., : whole * GROUP].reshape(*shape, whole, GROUP)[:] = by_frame[:, :whole].transpose(2, 3, 1, 0)
-        power[..., -1] = by_frame[0, whole]
+        power = self._percussive.reshape(self._frames, BINS)
+        power[:, :-1].reshape(self._frames, whole, GROUP)[:] = medians[:, :whole].transpose(2, 1, 0)
+        power[:, -1] = medians[0, whole]
         np.left_shift(power, _CODE_SHIFT, out=power)
         return self._sum_below(bins[:, 1:-1], medians)
 
@@ -217,30 +209,31 @@ class CurveStream:
         self._broad[:] = medians
         np.left_shift(self._broad, _CODE_SHIFT, out=self._broad)
         power = self._broad.view(np.float32)
-        total = power[:, :-1].reshape(-1, self._frames).sum(axis=0) + power[0, -1]
+        total = np.einsum("ijk->k", power[:, :-1]) + power[0, -1]  # faster than `sum`
         in_time: Floats = total.reshape(GROUP, self._groups).T.reshape(-1)
         return in_time
 
-    def _mask(self) -> Floats:
-        """The share of each bin that is percussive: p / (p + margin^2 h) of the median powers."""
+    def _keep_percussive(self, spectrum: NDArray[np.complex64]) -> None:
+        """Leaves in `_masked` the percussive part of the spectrum, from one group before the block on."""
         self._harmonic[:] = self._over_time()
         np.left_shift(self._harmonic, _CODE_SHIFT, out=self._harmonic)
         harmonic, percussive = self._harmonic.view(np.float32), self._percussive.view(np.float32)
         np.multiply(harmonic, self._weight, out=harmonic)
-        np.add(harmonic, percussive, out=harmonic)
-        np.divide(percussive, harmonic, out=percussive)
-        return percussive
+        _mask(self._last_spectrum, self._last_percussive, harmonic[:, 0], out=self._masked[:, 0])
+        self._last_spectrum[:], self._last_percussive[:] = spectrum[:, -1], percussive[:, -1]
+        _mask(spectrum[:, :-1], percussive[:, :-1], harmonic[:, 1:], out=self._masked[:, 1:])
 
     def _overlap_add(self) -> Floats:
         """The percussive sound of the block, as the energy of each hop."""
         sound = fft.irfft(self._masked, FRAME_SAMPLES, overwrite_x=True)
-        pieces, extra = self._pieces, _OVERLAP - 1
+        pieces, extra = self._pieces, OVERLAP - 1
         pieces[:extra] = pieces[-extra:]
         in_time = pieces[extra:].reshape(self._groups, GROUP, FRAME_SAMPLES).transpose(1, 0, 2)
         np.multiply(sound, self._synthesis_window, out=in_time)
         hops = pieces[extra:, :HOP_SAMPLES].copy()
-        for part in range(1, _OVERLAP):
+        for part in range(1, OVERLAP):
             hops += pieces[extra - part : len(pieces) - part, part * HOP_SAMPLES : (part + 1) * HOP_SAMPLES]
+        # Four squared windows add up to 3/2 everywhere but at the edges.
         energy: Floats = np.einsum("ij,ij->i", hops, hops) * np.float32(1 / 1.5**2)
         self._correct_edges(energy, hops)
         return energy
@@ -251,23 +244,20 @@ class CurveStream:
         first_hop = self._first_frame - GROUP - 2
         for hop in {0} if last is None else {0, last - 1, last}:
             if hop >= 0 and 0 <= hop - first_hop < self._frames:
-                sound = hops[hop - first_hop] / _window_sum(hop, last)
+                sound = hops[hop - first_hop] / window_sum(hop, last)
                 if hop == last:
                     sound = sound[: self._samples_seen - hop * HOP_SAMPLES]
                 energy[hop - first_hop] = np.dot(sound, sound)
 
 
-def _window_sum(hop: int, last_frame: int | None) -> Floats:
-    """The squared windows of the frames that exist and reach into `hop`."""
-    quarters = (_HANN**2).reshape(_OVERLAP, HOP_SAMPLES)
-    frames = {part: hop + 2 - part for part in range(_OVERLAP)}
-    present = [part for part, frame in frames.items() if frame >= 0 and (last_frame is None or frame <= last_frame)]
-    total: Floats = quarters[present].sum(axis=0).astype(np.float32)
-    return total
+def _level(power: Floats) -> Floats:
+    level: Floats = np.sqrt(power * np.float32(_BROADBAND_SCALE))
+    level[level < _SILENT_LEVEL] = 0
+    return level
 
 
-def _rms_of_frames(hop_energy: Floats, frames: int) -> Floats:
-    """RMS over windows of four hops, the first of which starts two hops before the recording."""
-    total = sum(hop_energy[part : part + frames] for part in range(_OVERLAP))
-    rms: Floats = np.sqrt(total / FRAME_SAMPLES).astype(np.float32)
-    return rms
+def _mask(spectrum: NDArray[np.complex64], percussive: Floats, harmonic: Floats, out: NDArray[np.complex64]) -> None:
+    """Keep the share of each bin that is percussive, p / (p + margin^2 h), of median powers; overwrites both."""
+    np.add(harmonic, percussive, out=harmonic)
+    np.divide(percussive, harmonic, out=percussive)
+    np.multiply(spectrum, percussive, out=out)

@@ -14,7 +14,7 @@ from content_pipeline.media.render import sound
 from content_pipeline.media.render.clip_file import ClipWriter, PictureFormat, SoundKind
 from content_pipeline.media.render.copying import Cutter
 from content_pipeline.media.render.cutting import plan_copy, plan_smart
-from content_pipeline.media.render.encoding import FrameSize, encoded_pictures, frame_rate
+from content_pipeline.media.render.encoding import EncodeOrder, FrameSize, encoded_pictures, frame_rate
 from content_pipeline.media.render.h264 import Malformed
 from content_pipeline.media.render.survey import Survey, survey
 from content_pipeline.media.source import Source
@@ -149,12 +149,8 @@ def _encode(
     order: _Order, limits: LimitSettings, progress: Callable[[float], None] | None, size: FrameSize | None
 ) -> Clip:
     """Encode the pictures to the contract, and decode the sound; the join encodes that, once for all clips."""
-    with (
-        encoded_pictures(
-            order.source, order.info, order.span, order.settings, limits, size, order.target, progress
-        ) as made,
-        ClipWriter.open(order.target) as writer,
-    ):
+    wanted = EncodeOrder(order.source, order.info, order.surveyed, order.span, order.settings, limits, size)
+    with encoded_pictures(wanted, order.target, progress) as made, ClipWriter.open(order.target) as writer:
         made.write_to(writer, lambda: _add_sound(order, writer, copied=False))
         ticks = round(writer.pictures / (frame_rate(order.settings) * writer.time_base))
         real = Span(order.span.start_s, order.span.start_s + float(ticks * writer.time_base))

@@ -16,7 +16,7 @@ from content_pipeline.media.ffmpeg import Watch, run_ffmpeg
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.render import h264
 from content_pipeline.media.render.clip_file import ClipWriter, Picture, open_clip
-from content_pipeline.media.render.survey import MAX_DAMAGED_SHARE
+from content_pipeline.media.render.survey import MAX_DAMAGED_SHARE, Survey
 from content_pipeline.media.source import OPEN_OPTIONS, Source
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import LimitSettings, RenderSettings
@@ -38,25 +38,40 @@ def frame_rate(settings: RenderSettings) -> Fraction:
     return Fraction(settings.fps).limit_denominator(1001)
 
 
-def picture_count(span: Span, settings: RenderSettings) -> int:
-    return max(1, round(span.duration_s * frame_rate(settings)))
+@dataclass(frozen=True)
+class EncodeOrder:
+    """What to encode, and within which limits."""
+
+    source: Source
+    info: MediaInfo
+    surveyed: Survey
+    span: Span
+    settings: RenderSettings
+    limits: LimitSettings
+    size: FrameSize | None = None
+
+    @property
+    def count(self) -> int:
+        """How many pictures the span lasts."""
+        return max(1, round(self.span.duration_s * frame_rate(self.settings)))
+
+    @property
+    def lead_s(self) -> float:
+        """How long before the span reading starts; all that there is where it would start at the beginning."""
+        lead_s = LEAD_S
+        if "mpegts" in self.info.container:  # its seek ends anywhere: go well before the keyframe that is needed
+            lead_s += max(0.0, self.span.start_s - self.surveyed.time_s(self.surveyed.stamps[0].pts))
+        return lead_s if lead_s < self.span.start_s else self.span.start_s
 
 
 @contextmanager
 def encoded_pictures(
-    source: Source,
-    info: MediaInfo,
-    span: Span,
-    settings: RenderSettings,
-    limits: LimitSettings,
-    size: FrameSize | None,
-    beside: Path,
-    progress: Callable[[float], None] | None,
+    order: EncodeOrder, beside: Path, progress: Callable[[float], None] | None
 ) -> Iterator[EncodedFile]:
     """Encode into a file beside the clip, which is gone again when the block ends."""
     path = beside.with_name(beside.name + ".pictures")
     try:
-        yield _encode(source, info, span, settings, limits, size, path, progress)
+        yield EncodedFile(path, _encode(order, path, progress))
     finally:
         path.unlink(missing_ok=True)
 
@@ -83,55 +98,47 @@ class EncodedFile:
                 writer.write_picture(Picture(h264.prefixed(units), packet.pts - first_pts, packet.is_keyframe))
 
 
-def _encode(
-    source: Source,
-    info: MediaInfo,
-    span: Span,
-    settings: RenderSettings,
-    limits: LimitSettings,
-    size: FrameSize | None,
-    path: Path,
-    progress: Callable[[float], None] | None,
-) -> EncodedFile:
-    count = picture_count(span, settings)
+def _encode(order: EncodeOrder, path: Path, progress: Callable[[float], None] | None) -> int:
+    """Run the child and hold what it made against the plan; how many pictures were damaged."""
+    settings, span = order.settings, order.span
     outcome = run_ffmpeg(
-        [*_input(source, info, span, limits), *_pictures(span, settings, size), f"file:{path.absolute()}"],
-        Watch(settings.time_limit_s, settings.stall_limit_s, limits.max_memory_bytes),
-        descriptors=(source.descriptor,),
+        [*_input(order), *_output(order), f"file:{path.absolute()}"],
+        Watch(settings.time_limit_s, settings.stall_limit_s, order.limits.max_memory_bytes),
+        descriptors=(order.source.descriptor,),
         expected_s=span.duration_s,
         progress=progress,
     )
-    where = f"{printable(source.path)}: between {span.start_s:.2f} and {span.end_s:.2f} s"
-    if outcome.frames < count - 1:
-        raise CorruptMedia(f"{where} only {outcome.frames} of {count} pictures could be made")
-    if outcome.decode_errors > MAX_DAMAGED_SHARE * count:
+    where = f"{printable(order.source.path)}: between {span.start_s:.2f} and {span.end_s:.2f} s"
+    if outcome.frames < order.count - 1:
+        raise CorruptMedia(f"{where} only {outcome.frames} of {order.count} pictures could be made")
+    if outcome.decode_errors > MAX_DAMAGED_SHARE * order.count:
         raise CorruptMedia(f"{where} {outcome.decode_errors} pictures cannot be decoded")
-    return EncodedFile(path, outcome.decode_errors + outcome.concealed)
+    return outcome.decode_errors + outcome.concealed
 
 
-def _input(source: Source, info: MediaInfo, span: Span, limits: LimitSettings) -> list[str]:
-    assert info.video is not None
-    lead_s = min(LEAD_S, span.start_s)
-    options = {**OPEN_OPTIONS, "protocol_whitelist": "file,pipe", "max_streams": str(limits.max_streams)}
+def _input(order: EncodeOrder) -> list[str]:
+    assert order.info.video is not None
+    options = {**OPEN_OPTIONS, "protocol_whitelist": "file,pipe", "max_streams": str(order.limits.max_streams)}
     arguments = [part for name, value in options.items() for part in (f"-{name}", value)]
-    arguments += ["-max_pixels", str(limits.max_pixels)]
-    # On the container's own clock, so that no guess of the child about its start matters.
-    arguments += ["-seek_timestamp", "1", "-ss", f"{info.origin_s + span.start_s - lead_s:.6f}"]
-    arguments += ["-t", f"{lead_s + span.duration_s + LEAD_S:.6f}", "-i", source.url]
-    return [*arguments, "-map", f"0:{info.video.index}", "-an", "-sn", "-dn", "-map_metadata", "-1"]
+    arguments += ["-max_pixels", str(order.limits.max_pixels)]
+    from_s = order.span.start_s - order.lead_s
+    if from_s > 0:
+        # On the container's own clock, so that no guess of the child about its start matters.
+        arguments += ["-seek_timestamp", "1", "-ss", f"{order.info.origin_s + from_s:.6f}"]
+    arguments += ["-t", f"{order.lead_s + order.span.duration_s + LEAD_S:.6f}", "-i", order.source.url]
+    return [*arguments, "-map", f"0:{order.info.video.index}", "-an", "-sn", "-dn", "-map_metadata", "-1"]
 
 
-def _pictures(span: Span, settings: RenderSettings, size: FrameSize | None) -> list[str]:
-    rate = frame_rate(settings)
-    lead_s = min(LEAD_S, span.start_s)
+def _output(order: EncodeOrder) -> list[str]:
+    settings, rate = order.settings, frame_rate(order.settings)
     filters = [
-        f"setpts=PTS-{lead_s:.6f}/TB",
+        f"setpts=PTS-{order.lead_s:.6f}/TB",
         f"fps={rate.numerator}/{rate.denominator}:start_time=0:round=near",
-        *_shape(size),
+        *_shape(order.size),
         f"format={settings.pixel_format}",
     ]
     return [
-        *("-vf", ",".join(filters), "-frames:v", str(picture_count(span, settings)), "-fps_mode", "passthrough"),
+        *("-vf", ",".join(filters), "-frames:v", str(order.count), "-fps_mode", "passthrough"),
         *("-c:v", settings.codec, "-profile:v", settings.profile, "-preset", settings.preset),
         *("-crf", str(settings.crf), "-g", str(max(1, round(KEYFRAME_EVERY_S * rate))), "-f", "nut"),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from content_pipeline.media.probe import MediaInfo, probe
@@ -53,11 +54,17 @@ def clip(path: Path, span: Span, mode: Mode, target: Path, settings: RenderSetti
         return render_clip(source, info, track, span, mode, settings, LIMITS, target, **more)  # type: ignore[arg-type]
 
 
+@cache
+def _decoded(path: Path, track: int, turns: int, origin_s: float, until_s: float | None) -> montage_probe.Decoded:
+    """Recordings are decoded once, whichever ways they are rendered."""
+    return montage_probe.decode(path, track=track, turns=turns, origin_s=origin_s, until_s=until_s)
+
+
 def worst_error(rendered: Rendered, path: Path, track: int = 0, until_s: float | None = None) -> montage_probe.CutError:
     """The largest distances between the montage and what its cuts say, over all cuts."""
     assert rendered.info.video is not None
     turns = -rendered.info.video.rotation_degrees // 90
-    recording = montage_probe.decode(path, track=track, turns=turns, origin_s=rendered.info.origin_s, until_s=until_s)
+    recording = _decoded(path, track, turns, rendered.info.origin_s, until_s)
     return montage_probe.worst(montage_probe.measure(rendered.montage, recording))
 
 

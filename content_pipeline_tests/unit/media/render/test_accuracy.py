@@ -18,7 +18,7 @@ RECORDINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "plain": ("plain.mp4", {}),
     "long_gop": ("long_gop.mp4", {"gop": 100}),
     "matroska": ("plain.mkv", {}),
-    "transport_stream": ("plain.ts", {}),
+    "transport_stream": ("two_seconds.ts", {"gop": 60}),
     "fragmented": ("frag.mp4", {"more": ("-movflags", "frag_keyframe+empty_moov")}),
     "sixty_fps": ("sixty.mp4", {"fps": 60.0, "gop": 60, "rate_hz": 48_000}),
     "variable_rate": ("variable.mp4", {"variable_rate": True}),
@@ -31,7 +31,7 @@ RECORDINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "hevc": ("hevc.mp4", {"codec": "libx265"}),
     "odd_size_444": ("odd.mp4", {"size": (321, 181), "pixel_format": "yuv444p"}),
     "rotated": ("rotated.mp4", {"rotation_degrees": 90}),
-    "webm": ("plain.webm", {"codec": "libvpx", "sound": "libopus", "rate_hz": 48_000}),
+    "webm": ("plain.webm", {"codec": "libvpx", "size": (160, 90), "sound": "libopus", "rate_hz": 48_000}),
     "avi": ("plain.avi", {"codec": "mpeg4", "sound": "libmp3lame"}),
     "open_gop": ("open.mkv", {"open_gop": True}),
 }
@@ -49,6 +49,22 @@ COPYABLE = (
     "surround",
     "pcm_sound",
 )
+ENCODED = (
+    "matroska",
+    "transport_stream",
+    "variable_rate",
+    "late_sound",
+    "starts_at_an_hour",
+    "second_track",
+    "surround",
+    "hevc",
+    "odd_size_444",
+    "rotated",
+    "webm",
+    "avi",
+    "open_gop",
+)
+SMART = ("plain", "long_gop", "matroska", "transport_stream", "sixty_fps", "variable_rate", "late_sound", "pcm_sound")
 
 
 def _made(folder: Path, kind: str) -> tuple[Path, int]:
@@ -56,7 +72,7 @@ def _made(folder: Path, kind: str) -> tuple[Path, int]:
     return samples.recording(folder, name, **options), int(bool(options.get("silent_first_track")))
 
 
-@pytest.mark.parametrize("kind", RECORDINGS)
+@pytest.mark.parametrize("kind", ENCODED)
 def test_an_encoded_montage_shows_what_was_planned(kind: str, sample_folder: Path, tmp_path: Path) -> None:
     path, track = _made(sample_folder, kind)
     rendered = render(path, SPANS, tmp_path, RenderSettings(mode="encode", preset="ultrafast"), track)
@@ -67,7 +83,7 @@ def test_an_encoded_montage_shows_what_was_planned(kind: str, sample_folder: Pat
     assert error.sound_ms < 10
 
 
-@pytest.mark.parametrize("kind", [*COPYABLE, "long_gop"])
+@pytest.mark.parametrize("kind", SMART)
 def test_a_smart_montage_is_accurate_to_the_frame(kind: str, sample_folder: Path, tmp_path: Path) -> None:
     path, track = _made(sample_folder, kind)
     rendered = render(path, SPANS, tmp_path, RenderSettings(mode="smart", preset="ultrafast"), track)
@@ -96,7 +112,7 @@ def test_a_copied_montage_covers_the_plan_and_stays_in_step(kind: str, sample_fo
 @pytest.mark.parametrize("mode", ["copy", "smart", "encode"])
 def test_sound_does_not_drift_over_many_cuts(mode: Any, sample_folder: Path, tmp_path: Path) -> None:
     path, _ = _made(sample_folder, "plain")
-    spans = [Span(0.21 + index * 0.37, 0.21 + index * 0.37 + 0.713) for index in range(19)]
+    spans = [Span(0.21 + index * 0.57, 0.21 + index * 0.57 + 0.713) for index in range(12)]
     rendered = render(path, spans, tmp_path, RenderSettings(mode=mode, preset="ultrafast"))
     error = worst_error(rendered, path)
     assert error.sound_ms is not None

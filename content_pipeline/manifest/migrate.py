@@ -1,0 +1,23 @@
+"""Bringing a database to the newest schema, with alembic; loaded only when there is something to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+
+def upgrade(engine: sa.Engine, to: str = "head") -> None:
+    """Safe to call from several processes at once: the first does it, the others find it done."""
+    with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        else:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(7283641)"))
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, to)
+        connection.commit()

@@ -1,0 +1,140 @@
+"""The records of the manifest. Immutable: a change is a new record, read back from the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from content_pipeline.manifest.lifecycle import State
+
+
+class QueueType(StrEnum):
+    PROCESSING = "processing"  # brings a video up to date
+    CALIBRATION = "calibration"  # finds the threshold of a library
+    NARRATION = "narration"  # makes speech
+
+
+@dataclass(frozen=True)
+class Request:
+    """Something to be brought up to date. Asking twice for one subject is asking once."""
+
+    video_path: str
+    library: str
+    queue_type: QueueType = QueueType.PROCESSING
+    video_key: str | None = None
+    priority: int = 0
+    max_attempts: int = 3
+    max_crashes: int = 2
+    input_size: int | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A worker's right to a job until it expires. Every write carries it; one that lost it writes nothing."""
+
+    job_id: str
+    claim_number: int
+    token: str
+    worker_id: str
+
+
+@dataclass(frozen=True)
+class Job:
+    job_id: str
+    queue_type: QueueType
+    library: str
+    video_path: str
+    video_key: str | None
+    input_hash_quick: str | None
+    input_hash_full: str | None
+    input_size: int | None
+    config_hash: str | None
+    stage_keys: dict[str, str]
+    status: State
+    priority: int
+    claim_count: int
+    attempt_count: int
+    max_attempts: int
+    crash_count: int
+    max_crashes: int
+    available_at: datetime
+    created_at: datetime
+    updated_at: datetime
+    started_at: datetime | None
+    completed_at: datetime | None
+    lease_token: str | None
+    worker_id: str | None
+    last_heartbeat: datetime | None
+    lease_expires_at: datetime | None
+    cancel_requested: bool
+    run_id: str | None
+    progress: dict[str, Any] | None
+    error_code: str | None
+    last_error: str | None
+    output_files: list[str]
+    output_hashes: dict[str, str]
+    results: dict[str, Any]
+    cost: dict[str, Any]
+    metadata: dict[str, Any]
+
+    @property
+    def lease(self) -> Lease:
+        assert self.lease_token is not None and self.worker_id is not None, "only a running job has a lease"
+        return Lease(self.job_id, self.claim_count, self.lease_token, self.worker_id)
+
+
+@dataclass(frozen=True)
+class Transition:
+    id: int
+    job_id: str
+    attempt: int
+    from_state: State
+    to_state: State
+    timestamp: datetime
+    worker_id: str | None
+    run_id: str | None
+    reason: str
+    error_snippet: str | None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One claim and what came of it. `outcome` is None while it runs."""
+
+    job_id: str
+    number: int
+    worker_id: str
+    run_id: str | None
+    started_at: datetime
+    ended_at: datetime | None
+    outcome: str | None
+    error_code: str | None
+    error: str | None
+    cost: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a success leaves behind. Every output exists, was fsynced and hashed before this is said."""
+
+    video_key: str | None = None
+    input_hash_quick: str | None = None
+    input_hash_full: str | None = None
+    input_size: int | None = None
+    config_hash: str | None = None
+    stage_keys: dict[str, str] = field(default_factory=dict)
+    output_files: list[str] = field(default_factory=list)
+    output_hashes: dict[str, str] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
+    cost: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """What a heartbeat learnt: leases that are gone, and jobs that a person asked to stop."""
+
+    lost: frozenset[str]
+    cancelled: frozenset[str]

@@ -1,0 +1,183 @@
+"""Applying a move: one guarded statement, its audit row and the counts, in the caller's transaction."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from content_pipeline.errors import PermanentError
+from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.lifecycle import Move, State, after
+from content_pipeline.manifest.model import Job, Lease, QueueType
+from content_pipeline.manifest.schema import attempts, job_counts, job_items, state_transitions
+
+SNIPPET_LENGTH = 200
+ERROR_LENGTH = 4000
+COUNT_SLOTS = 16
+
+NO_LEASE: dict[str, Any] = {
+    "lease_token": None,
+    "worker_id": None,
+    "last_heartbeat": None,
+    "lease_expires_at": None,
+    "cancel_requested": False,
+    "progress": None,
+    "run_id": None,
+}
+
+
+class LostLease(PermanentError):
+    """Another worker may own the job now: stop, and publish nothing."""
+
+    code = "lost_lease"
+    hint = "Nothing to do: the job was given to another worker, whose result counts."
+
+
+class UnknownJob(PermanentError):
+    code = "unknown_job"
+    hint = "List the jobs with `content-ai queue list`."
+
+
+def as_job(row: sa.Row[Any]) -> Job:
+    values = dict(row._mapping)
+    values["status"], values["queue_type"] = State(values["status"]), QueueType(values["queue_type"])
+    return Job(**values)
+
+
+def locked(query: sa.Select[Any], skip: bool = False) -> sa.Select[Any]:
+    """Keep the rows from changing under the transaction (SQLite has locked everything already)."""
+    return query.with_for_update(skip_locked=skip)
+
+
+def held(tx: Transaction, lease: Lease) -> Job:
+    """The job, if this lease still holds it; the fence that every write of a worker passes."""
+    row = tx.connection.execute(locked(sa.select(job_items).where(*_fence(lease)))).one_or_none()
+    if row is None:
+        raise LostLease(f"the lease on job {lease.job_id} is gone (claim {lease.claim_number})")
+    return as_job(row)
+
+
+def _fence(lease: Lease) -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        job_items.c.job_id == lease.job_id,
+        job_items.c.claim_count == lease.claim_number,
+        job_items.c.lease_token == lease.token,
+        job_items.c.status == State.RUNNING,
+    )
+
+
+def move(
+    tx: Transaction,
+    jobs: Sequence[Job],
+    by: Move,
+    reason: str,
+    values: Mapping[str, Any] | None = None,
+    error: str | None = None,
+) -> None:
+    """Move jobs that were read, locked, in this transaction. A state that has changed since changes nothing at all."""
+    for state, group in _by_state(jobs).items():
+        target = after(by, state)
+        ids = [job.job_id for job in group]
+        done = tx.connection.execute(
+            sa.update(job_items)
+            .where(job_items.c.job_id.in_(ids), job_items.c.status == state)
+            .values(status=target, updated_at=tx.now, **(values or {}))
+        )
+        if done.rowcount != len(ids):
+            raise LostLease(f"{len(ids) - done.rowcount} of {len(ids)} jobs changed while they were being moved")
+        write_audit(tx, group, target, reason, error)
+        count(tx, _change(group, target))
+
+
+def _change(jobs: Sequence[Job], to: State | None) -> Counter[tuple[str, str]]:
+    """How the counts change when these jobs go to a state, or are deleted."""
+    change: Counter[tuple[str, str]] = Counter()
+    for job in jobs:
+        change[job.queue_type, job.status] -= 1
+        if to is not None:
+            change[job.queue_type, to] += 1
+    return change
+
+
+def delete(tx: Transaction, jobs: Sequence[Job]) -> None:
+    tx.connection.execute(sa.delete(job_items).where(job_items.c.job_id.in_([job.job_id for job in jobs])))
+    count(tx, _change(jobs, None))
+
+
+def _by_state(jobs: Sequence[Job]) -> dict[State, list[Job]]:
+    groups: dict[State, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.status, []).append(job)
+    return groups
+
+
+def write_audit(tx: Transaction, jobs: Sequence[Job], to: State, reason: str, error: str | None = None) -> None:
+    tx.connection.execute(
+        sa.insert(state_transitions),
+        [
+            {
+                "job_id": job.job_id,
+                "attempt": job.claim_count,
+                "from_state": job.status,
+                "to_state": to,
+                "timestamp": tx.now,
+                "worker_id": job.worker_id,
+                "run_id": job.run_id,
+                "reason": reason[:SNIPPET_LENGTH],
+                "error_snippet": None if error is None else error[:SNIPPET_LENGTH],
+            }
+            for job in jobs
+        ],
+    )
+
+
+def count(tx: Transaction, change: Mapping[tuple[str, str], int]) -> None:
+    """Keep the number of jobs per queue type and state."""
+    slot = os.getpid() % COUNT_SLOTS
+    # Always in the same order: two workers in one slot never wait for each other in a circle.
+    rows = [
+        {"queue_type": queue_type, "status": status, "slot": slot, "jobs": number}
+        for (queue_type, status), number in sorted(change.items())
+        if number
+    ]
+    if rows:
+        statement = insert_for(tx, job_counts)
+        statement = statement.on_conflict_do_update(
+            index_elements=["queue_type", "status", "slot"],
+            set_={"jobs": job_counts.c.jobs + statement.excluded.jobs},
+        )
+        tx.connection.execute(statement, rows)
+
+
+def insert_for(tx: Transaction, table: sa.Table) -> Any:
+    """An insert that knows what to do on a conflict; the two databases spell it alike, SQLAlchemy apart."""
+    return (sqlite if tx.connection.dialect.name == "sqlite" else postgresql).insert(table)
+
+
+def end_attempt(
+    tx: Transaction,
+    job: Job,
+    outcome: str,
+    code: str | None = None,
+    error: str | None = None,
+    cost: Mapping[str, Any] | None = None,
+    at: datetime | None = None,
+) -> None:
+    tx.connection.execute(
+        sa.update(attempts)
+        .where(attempts.c.job_id == job.job_id, attempts.c.number == job.claim_count, attempts.c.ended_at.is_(None))
+        .values(
+            ended_at=tx.now if at is None else at,
+            outcome=outcome,
+            error_code=code,
+            error=None if error is None else error[:ERROR_LENGTH],
+            cost=dict(cost or {}),
+            run_id=job.run_id,
+        )
+    )

@@ -1,0 +1,187 @@
+"""The manifest: every operation on jobs, each one transaction. The verbs live in modules of their own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from content_pipeline.errors import RetryPolicy
+from content_pipeline.manifest import breakers, claiming, reading, rescue, steering, working
+from content_pipeline.manifest.breaker import Breaker
+from content_pipeline.manifest.database import Transaction, transaction
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import Attempt, Job, Lease, QueueType, Renewal, Request, Result, Transition
+from content_pipeline.manifest.moves import held
+from content_pipeline.manifest.retry import Decision
+from content_pipeline.manifest.steering import Which
+
+LEASE_S = 90.0
+ALL = Which()
+
+
+class Manifest:
+    """`now` and `random` are given in tests; else the database's clock and chance."""
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        now: Callable[[], datetime] | None = None,
+        random: Callable[[], float] = random.random,
+        lease_s: float = LEASE_S,
+    ) -> None:
+        self.engine = engine
+        self._now = now
+        self._random = random
+        self._lease_s = lease_s
+
+    # --- work comes in, and into a worker's hands
+
+    def enqueue(self, requests: Sequence[Request]) -> int:
+        with self._transaction() as tx:
+            return claiming.enqueue(tx, requests)
+
+    def claim(
+        self,
+        worker_id: str,
+        number: int = 1,
+        queue_type: QueueType = QueueType.PROCESSING,
+        job_ids: Sequence[str] | None = None,
+    ) -> list[Job]:
+        with self._transaction() as tx:
+            return claiming.claim(tx, worker_id, number, queue_type, self._lease_s, job_ids)
+
+    # --- what a worker says; all of it fenced
+
+    def renew(self, worker_id: str, leases: Sequence[Lease]) -> Renewal:
+        with self._transaction() as tx:
+            return working.renew(tx, worker_id, leases, self._lease_s)
+
+    def report_progress(self, lease: Lease, progress: dict[str, Any]) -> None:
+        with self._transaction() as tx:
+            working.note(tx, lease, {"progress": progress})
+
+    def report_run(self, lease: Lease, run_id: str, video_key: str | None = None) -> None:
+        with self._transaction() as tx:
+            working.note(tx, lease, {"run_id": run_id, "video_key": video_key})
+
+    @contextmanager
+    def fenced(self, lease: Lease) -> Iterator[None]:
+        """While this block runs nobody else can get the job: the place to publish. Raises when the lease is gone."""
+        with self._transaction() as tx:
+            held(tx, lease)
+            yield
+
+    def succeed(self, lease: Lease, result: Result) -> None:
+        with self._transaction() as tx:
+            working.succeed(tx, lease, result)
+
+    def fail(
+        self,
+        lease: Lease,
+        code: str,
+        message: str,
+        policy: RetryPolicy,
+        stage: str | None = None,
+        cost: dict[str, Any] | None = None,
+    ) -> Decision:
+        with self._transaction() as tx:
+            return working.fail(tx, lease, code, message, policy, self._random, stage, cost)
+
+    def crashed(self, lease: Lease, what_happened: str) -> None:
+        """Its process died; said by the one who watched it."""
+        with self._transaction() as tx:
+            rescue.bring_back(tx, held(tx, lease), what_happened)
+
+    def release(self, lease: Lease, reason: str) -> None:
+        with self._transaction() as tx:
+            working.release(tx, lease, reason)
+
+    def stop_cancelled(self, lease: Lease) -> None:
+        with self._transaction() as tx:
+            working.stop_cancelled(tx, lease)
+
+    # --- what people and plans say
+
+    def cancel(self, which: Which = ALL) -> tuple[int, int]:
+        with self._transaction() as tx:
+            return steering.cancel(tx, which)
+
+    def discard(self, which: Which) -> int:
+        with self._transaction() as tx:
+            return steering.discard(tx, which)
+
+    def resume(self, which: Which = ALL) -> int:
+        with self._transaction() as tx:
+            return steering.resume(tx, which)
+
+    def retry(self, which: Which = ALL, reason: str = "retried by a person") -> int:
+        with self._transaction() as tx:
+            return steering.retry(tx, which, reason)
+
+    def spoil(self, which: Which, reason: str) -> int:
+        with self._transaction() as tx:
+            return steering.spoil(tx, which, reason)
+
+    def prune(self, before: datetime) -> dict[str, int]:
+        with self._transaction() as tx:
+            return steering.prune(tx, before)
+
+    def clear(self, which: Which = ALL) -> int:
+        with self._transaction() as tx:
+            return steering.clear(tx, which)
+
+    def reset(self) -> None:
+        with self._transaction() as tx:
+            steering.reset(tx)
+
+    def rescue(self, dead_workers: Collection[str] = ()) -> list[Job]:
+        with self._transaction() as tx:
+            return rescue.rescue(tx, dead_workers)
+
+    def close_breakers(self) -> int:
+        with self._transaction() as tx:
+            return breakers.reset(tx)
+
+    # --- looking
+
+    def counts(self) -> dict[QueueType, dict[State, int]]:
+        with self.engine.connect() as connection:
+            return reading.counts(connection)
+
+    def get(self, job_id: str) -> Job:
+        with self.engine.connect() as connection:
+            return reading.get(connection, job_id)
+
+    def find(self, queue_type: QueueType, video_path: str) -> Job | None:
+        with self.engine.connect() as connection:
+            return reading.find(connection, queue_type, video_path)
+
+    def list(self, which: Which = ALL, limit: int | None = None, offset: int = 0) -> list[Job]:
+        with self.engine.connect() as connection:
+            return reading.list_jobs(connection, which, limit, offset)
+
+    def history(self, job_id: str) -> Sequence[Transition]:
+        with self.engine.connect() as connection:
+            return reading.history(connection, job_id)
+
+    def attempts(self, job_id: str) -> Sequence[Attempt]:
+        with self.engine.connect() as connection:
+            return reading.attempts_of(connection, job_id)
+
+    def breakers(self) -> list[Breaker]:
+        with self._transaction() as tx:
+            return breakers.read(tx)
+
+    def workers(self) -> Sequence[str]:
+        with self._transaction() as tx:
+            return rescue.workers_of(tx)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Transaction]:
+        with transaction(self.engine, None if self._now is None else self._now()) as tx:
+            yield tx
