@@ -174,14 +174,19 @@ class MonoQueue:
 
 
 def to_mono(frame: av.AudioFrame) -> Samples:
-    """The mean of the channels, full scale at 1; what is no number becomes silence."""
+    """The mean of the channels, full scale at 1; what is no number becomes silence.
+
+    Decoders of clipped recordings overshoot, many times over for the worst: what no player plays is cut off.
+    """
     channels = _channels(frame)
     mono = np.array(channels[0], np.float32)
     for channel in channels[1:]:
         mono += channel
     if len(channels) > 1:
         mono *= np.float32(1 / len(channels))
-    return mono if np.isfinite(mono.sum()) else np.nan_to_num(mono, posinf=0.0, neginf=0.0).clip(-1, 1)
+    if not np.isfinite(mono.sum()):
+        mono = np.nan_to_num(mono, posinf=0.0, neginf=0.0)
+    return np.clip(mono, -1, 1, out=mono)
 
 
 def _channels(frame: av.AudioFrame) -> list[Samples]:
