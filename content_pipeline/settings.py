@@ -50,6 +50,7 @@ class LibrarySettings(Group):
         ("mp4", "mov", "mkv", "avi"), description="File name endings that count as recordings."
     )
     recursive: bool = Field(False, description="Look into sub-folders too.")
+    settle_s: Seconds = Field(2.0, description="A file that changed less than this ago is left alone for now.")
 
 
 class EnergySettings(Group):
@@ -136,6 +137,19 @@ class RenderSettings(Group):
     stall_limit_s: PositiveSeconds = Field(120.0, description="Longest time without progress.")
 
 
+class QueueSettings(Group):
+    """How often and how long work is tried."""
+
+    max_attempts: int = Field(3, ge=1, description="Attempts before a job that may succeed later counts as failed.")
+    max_crashes: int = Field(2, ge=1, description="Worker deaths before a job is put aside.")
+    heartbeat_s: PositiveSeconds = Field(10.0, description="Time between two signs of life of a worker.")
+    lease_s: PositiveSeconds = Field(90.0, description="Time without a sign of life before a worker is given up.")
+    give_up_s: PositiveSeconds = Field(60.0, description="Time without reaching the manifest before a worker stops.")
+    space_factor: float = Field(
+        1.5, ge=0, le=100, description="Free space a video needs before work starts, as a multiple of its size."
+    )
+
+
 class LimitSettings(Group):
     """What a file may ask of this machine."""
 
@@ -158,6 +172,7 @@ class Settings(Group):
     processing: ProcessingSettings = ProcessingSettings()
     output: OutputSettings = OutputSettings()
     render: RenderSettings = RenderSettings()
+    queue: QueueSettings = QueueSettings()
     limits: LimitSettings = LimitSettings()
 
     def digest(self, stage: Stage) -> str:

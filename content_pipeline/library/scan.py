@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from content_pipeline.errors import MissingFile, PipelineError, UnsafePath, from_os_error, printable
+from content_pipeline.media.source import Signature
 from content_pipeline.settings import LibrarySettings
+
+
+@dataclass(frozen=True)
+class Found:
+    """A recording, as `stat` sees it."""
+
+    path: Path
+    signature: Signature
 
 
 @dataclass(frozen=True)
@@ -24,7 +33,7 @@ class Scan:
     """`passed_over` counts what ends like a recording but is none, by kind."""
 
     root: Path
-    recordings: tuple[Path, ...]
+    recordings: tuple[Found, ...]
     refused: tuple[Refused, ...]
     passed_over: Mapping[str, int]
 
@@ -54,33 +63,33 @@ def _walk(folder: Path, recursive: bool) -> Iterator[Path]:
 
 
 def _sort_out(root: Path, paths: Iterator[Path]) -> Scan:
-    recordings: list[Path] = []
+    recordings: list[Found] = []
     refused: list[Refused] = []
     passed_over: Counter[str] = Counter()
     for path in paths:
         kind = _kind(path, root)
         if isinstance(kind, PipelineError):
             refused.append(Refused(path, kind))
-        elif kind == "recording":
-            recordings.append(path)
+        elif isinstance(kind, Found):
+            recordings.append(kind)
         else:
             passed_over[kind] += 1
     return Scan(root, tuple(recordings), tuple(refused), dict(passed_over))
 
 
-def _kind(path: Path, root: Path) -> str | PipelineError:
+def _kind(path: Path, root: Path) -> Found | str | PipelineError:
     if path.name.startswith("._"):
         return "resource fork"  # macOS writes one beside each file on foreign disks
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(os.path.realpath(root)):
         return UnsafePath(f"{printable(path)} points outside {printable(root)}")
     try:
-        mode = real.stat().st_mode
+        status = real.stat()
     except OSError as error:
         return from_os_error(error, path)
-    if stat.S_ISREG(mode):
-        return "recording"
-    return _NAMES.get(stat.S_IFMT(mode), "special file")
+    if stat.S_ISREG(status.st_mode):
+        return Found(path, Signature.of(status))
+    return _NAMES.get(stat.S_IFMT(status.st_mode), "special file")
 
 
 _NAMES = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}

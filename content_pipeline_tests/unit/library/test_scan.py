@@ -23,7 +23,7 @@ def library(tmp_path: Path) -> Path:
 
 
 def names(found):
-    return [str(path.relative_to(found.root)) for path in found.recordings]
+    return [str(found_one.path.relative_to(found.root)) for found_one in found.recordings]
 
 
 def test_regular_files_are_found_whatever_their_name(library: Path):

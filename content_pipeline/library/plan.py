@@ -1,0 +1,220 @@
+"""What would be done, and why: the manifest compared with the folder, without reading any recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from content_pipeline.library.scan import Found, Scan
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import Job
+from content_pipeline.manifest.videos import KnownVideo
+from content_pipeline.settings import digest_of
+
+STAGES = ("fingerprint", "energy", "detections", "montage")
+
+
+class Action(StrEnum):
+    CREATE = "create"  # a new video: enqueue it
+    REDO = "redo"  # succeeded once, but no longer holds
+    RETRY = "retry"  # failed, and what it failed on has changed
+    WAIT = "wait"  # already queued or running
+    KEEP = "keep"  # up to date
+    LEAVE = "leave"  # failed, cancelled or discarded: a person's turn
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything but the recording that results depend on: the settings each stage reads, and code versions."""
+
+    settings: Mapping[str, Mapping[str, Any]]
+    versions: Mapping[str, int]
+
+    @property
+    def config_hash(self) -> str:
+        return digest_of(self.as_json())
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "settings": {stage: dict(values) for stage, values in self.settings.items()},
+            "versions": dict(self.versions),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Recipe:
+        return cls(value["settings"], value["versions"])
+
+
+@dataclass(frozen=True)
+class PlannedVideo:
+    """`reasons` maps each stage that would run to why."""
+
+    found: Found
+    action: Action
+    reasons: Mapping[str, str]
+    job: Job | None = None
+    note: str = ""
+
+    @property
+    def will_run(self) -> bool:
+        return self.action in (Action.CREATE, Action.REDO, Action.RETRY, Action.WAIT)
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """The same file under another name: its job moves with it."""
+
+    before: KnownVideo
+    found: Found
+
+
+@dataclass(frozen=True)
+class LibraryPlan:
+    root: Path
+    videos: tuple[PlannedVideo, ...]
+    renamed: tuple[Renamed, ...]
+    gone: tuple[KnownVideo, ...]
+
+    @property
+    def to_run(self) -> tuple[PlannedVideo, ...]:
+        return tuple(video for video in self.videos if video.will_run)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the manifest knows of a library."""
+
+    videos: Mapping[Path, KnownVideo]
+    jobs: Mapping[Path, Job]
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+
+
+def plan(scan: Scan, known: Known, recipe: Recipe, force: bool = False) -> LibraryPlan:
+    """Pure but for `stat` on outputs. Linear in the number of videos."""
+    renamed = _renamed(scan.recordings, known)
+    moved = {one.found.path: one.before for one in renamed}
+    gone_paths = set(known.videos) - {found.path for found in scan.recordings} - {one.before.path for one in renamed}
+    config_hash = recipe.config_hash
+    videos = []
+    for found in scan.recordings:
+        before = moved.get(found.path)
+        video = before if before is not None else known.videos.get(found.path)
+        job = known.jobs.get(found.path if before is None else before.path)
+        input_changed = before is None and (video is None or video.signature != str(found.signature))
+        videos.append(_plan_video(found, job, input_changed, known, recipe, config_hash, force))
+    return LibraryPlan(
+        scan.root, tuple(videos), tuple(renamed), tuple(known.videos[path] for path in sorted(gone_paths))
+    )
+
+
+def _renamed(recordings: Iterable[Found], known: Known) -> list[Renamed]:
+    """A new path with the device, inode, size and time of a path that is gone is that file, moved."""
+    unknown = [found for found in recordings if found.path not in known.videos]
+    if not unknown:
+        return []
+    present = {found.path for found in recordings}
+    missing = {_body(video.signature): video for path, video in known.videos.items() if path not in present}
+    pairs = ((missing.get(_body(str(found.signature))), found) for found in unknown)
+    return [Renamed(before, found) for before, found in pairs if before is not None and not before.path.exists()]
+
+
+def _body(signature: str) -> str:
+    """A signature without its last part: renaming changes the ctime and nothing else."""
+    return signature.rpartition(":")[0]
+
+
+def _plan_video(
+    found: Found,
+    job: Job | None,
+    input_changed: bool,
+    known: Known,
+    recipe: Recipe,
+    config_hash: str,
+    force: bool,
+) -> PlannedVideo:
+    if job is None:
+        return PlannedVideo(found, Action.CREATE, dict.fromkeys(STAGES, "new"))
+    if job.status in (State.PENDING, State.DIRTY, State.RUNNING):
+        return PlannedVideo(found, Action.WAIT, dict.fromkeys(STAGES, f"already {job.status}"), job)
+    if job.status in (State.CANCELLED, State.DISCARDED):
+        return PlannedVideo(found, Action.LEAVE, {}, job, f"{job.status}; `content-ai queue resume {job.job_id}`")
+    reasons = _reasons(job, input_changed, known, recipe, config_hash, force)
+    if not reasons:
+        action = Action.KEEP if job.status is State.SUCCEEDED else Action.LEAVE
+        note = "" if job.status is State.SUCCEEDED else f"failed before ({job.error_code}); `content-ai queue retry`"
+        return PlannedVideo(found, action, {}, job, note)
+    return PlannedVideo(found, Action.REDO if job.status is State.SUCCEEDED else Action.RETRY, reasons, job)
+
+
+def _reasons(
+    job: Job, input_changed: bool, known: Known, recipe: Recipe, config_hash: str, force: bool
+) -> dict[str, str]:
+    if force:
+        return dict.fromkeys(STAGES, "forced")
+    if input_changed:
+        return dict.fromkeys(STAGES, "input changed")
+    if job.config_hash != config_hash:
+        before = known.recipes.get(job.config_hash) if job.config_hash is not None else None
+        return changes(before, recipe)
+    if job.status is State.SUCCEEDED and (broken := _broken_output(job)) is not None:
+        return {"montage": broken}
+    return {}
+
+
+def changes(before: Recipe | None, now: Recipe) -> dict[str, str]:
+    """Which stages a new recipe runs again: those it changes for, and what follows them."""
+    if before is None:
+        return dict.fromkeys(STAGES, "made with settings that are no longer known")
+    reasons: dict[str, str] = {}
+    for stage in STAGES:
+        found = _changed(stage, before, now)
+        if found:
+            reasons[stage] = found
+        elif reasons:
+            reasons[stage] = f"follows {next(iter(reasons))}"
+    return reasons
+
+
+def _changed(stage: str, before: Recipe, now: Recipe) -> str:
+    parts = []
+    for name in (stage, "clip") if stage == "montage" else (stage,):
+        if before.versions.get(name) != now.versions[name]:
+            parts.append(f"code version {before.versions.get(name)} -> {now.versions[name]}")
+        old, new = before.settings.get(name, {}), now.settings[name]
+        parts += [f"{key} {old.get(key)} -> {new[key]}" for key in new if old.get(key) != new[key]]
+    return ", ".join(dict.fromkeys(parts))
+
+
+def _broken_output(job: Job) -> str | None:
+    """The first output that is not as it was left, by `stat` alone."""
+    for path, (size_bytes, mtime_ns) in job.results.get("output_stats", {}).items():
+        try:
+            status = Path(path).stat()
+        except OSError:
+            return f"output missing: {path}"
+        if (status.st_size, status.st_mtime_ns) != (size_bytes, mtime_ns):
+            return f"output changed: {path}"
+    return None
+
+
+def expected_seconds(videos: Sequence[PlannedVideo], costs: Iterable[Mapping[str, Any]]) -> dict[Path, float | None]:
+    """From what earlier videos cost on this machine, per byte and stage; None where nothing is known yet."""
+    seconds: dict[str, float] = {}
+    sizes: dict[str, float] = {}
+    for cost in costs:
+        for stage, spent in cost.items():
+            if not spent.get("reused") and spent.get("bytes"):
+                seconds[stage] = seconds.get(stage, 0.0) + spent["wall_s"]
+                sizes[stage] = sizes.get(stage, 0.0) + spent["bytes"]
+    rates = {stage: seconds[stage] / sizes[stage] for stage in seconds}
+    return {
+        video.found.path: sum(rates[stage] for stage in video.reasons if stage in rates)
+        * video.found.signature.size_bytes
+        if rates
+        else None
+        for video in videos
+        if video.will_run
+    }
