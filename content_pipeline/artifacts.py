@@ -8,12 +8,13 @@ that was run anew but made the same thing leaves everything after it untouched.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +80,15 @@ class ArtifactStore:
         return artifact if intact else None
 
     @contextmanager
+    def only_one(self, stage: str, key: str) -> Iterator[None]:
+        """One process at a time makes an artifact; the others wait for it. The lock ends with its holder."""
+        folder = self.root / ".locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / f"{stage}-{key[:32]}").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    @contextmanager
     def draft(self, stage: str, key: str) -> Iterator[Draft]:
         """Make an artifact: fill the draft, and it is in place when the block ends without an error."""
         folder = self._folder(stage, key)
@@ -96,12 +106,14 @@ class ArtifactStore:
 
     def sweep(self, older_than_s: float = 60.0) -> int:
         """Remove the drafts of processes that died; a living owner holds a lock on its own."""
-        removed = 0
-        for folder in sorted((self.root / ".drafts").glob("*")):
-            if _is_abandoned(folder, older_than_s):
-                shutil.rmtree(folder, ignore_errors=True)
-                removed += 1
-        return removed
+        abandoned = self.abandoned_drafts(older_than_s)
+        for folder in abandoned:
+            shutil.rmtree(folder, ignore_errors=True)
+        return len(abandoned)
+
+    def abandoned_drafts(self, older_than_s: float = 60.0) -> list[Path]:
+        drafts = sorted((self.root / ".drafts").glob("*"))
+        return [folder for folder in drafts if _is_abandoned(folder, older_than_s)]
 
     def _folder(self, stage: str, key: str) -> Path:
         return self.root / stage / key[:2] / key
@@ -160,21 +172,38 @@ def _put_in_place(draft_folder: Path, folder: Path) -> None:
     fsync(folder.parent)
 
 
-def publish(source: Path, target: Path) -> None:
-    """Make `target` the same as `source`, whole: a hard link where possible, else a copy."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    staging = target.with_name(f".{target.name}.{os.getpid()}.part")
-    staging.unlink(missing_ok=True)
+@contextmanager
+def publication(files: Mapping[Path, Path]) -> Iterator[Callable[[], None]]:
+    """Stage copies of files (source -> target) beside their targets; the function given puts them in place.
+
+    Staging takes its time; putting in place is a rename each. What was staged and not placed is removed.
+    """
+    staged: dict[Path, Path] = {}
     try:
-        try:
-            os.link(source, staging)
-        except OSError:  # another file system, or one without hard links
-            shutil.copyfile(source, staging)
-            fsync(staging)
-        staging.replace(target)
+        for source, target in files.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            staged[target] = target.with_name(f".{target.name}.{os.getpid()}.part")
+            staged[target].unlink(missing_ok=True)
+            _link_or_copy(source, staged[target])
+
+        def place() -> None:
+            for target, staging in staged.items():
+                staging.replace(target)
+            for folder in {target.parent for target in staged}:
+                fsync(folder)
+
+        yield place
     finally:
-        staging.unlink(missing_ok=True)
-    fsync(target.parent)
+        for staging in staged.values():
+            staging.unlink(missing_ok=True)
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without hard links
+        shutil.copyfile(source, target)
+        fsync(target)
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -199,6 +228,11 @@ def hash_file(path: Path) -> str:
         while count := file.readinto(buffer):
             hasher.update(buffer[:count])
     return f"blake3:{hasher.hexdigest()}"
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fsync(path: Path) -> None:

@@ -6,17 +6,17 @@ import dagster as dg
 
 from content_pipeline.defs.assets import build_assets
 from content_pipeline.defs.jobs import build_jobs
-from content_pipeline.defs.reporting import Listener, Silent
+from content_pipeline.defs.reporting import Carrier
 from content_pipeline.defs.resources import build_resources
 from content_pipeline.settings import Settings, load
 
 
-def build_definitions(settings: Settings, listener: Listener | None = None, force: bool = False) -> dg.Definitions:
-    heard_by = Silent() if listener is None else listener
+def build_definitions(settings: Settings, carrier: Carrier | None = None) -> dg.Definitions:
+    carried_by = Carrier() if carrier is None else carrier
     return dg.Definitions(
-        assets=build_assets(settings, heard_by),
+        assets=build_assets(settings, carried_by.listener),
         jobs=build_jobs(),
-        resources=build_resources(settings, heard_by, force),
+        resources=build_resources(settings, carried_by),
     )
 
 

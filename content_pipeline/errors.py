@@ -165,5 +165,17 @@ def printable(path: Path | str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
+def hint_for(code: str | None) -> str | None:
+    """What to do about an error that is only known by its code."""
+    return None if code is None else _hints(PipelineError).get(code)
+
+
+def _hints(kind: type[PipelineError]) -> dict[str, str]:
+    found = {kind.code: kind.hint}
+    for subclass in kind.__subclasses__():
+        found |= _hints(subclass)
+    return found
+
+
 def code_of(error: BaseException) -> str:
     return error.code if isinstance(error, PipelineError) else PipelineError.code

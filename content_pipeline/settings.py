@@ -292,7 +292,7 @@ def _from_file(config_file: Path | None, env: Mapping[str, str]) -> tuple[Path |
 
 
 # Names with the prefix that steer the program itself and are no settings.
-_ENV_CONTROLS = {f"{ENV_PREFIX}CONFIG", f"{ENV_PREFIX}DEBUG"}
+_ENV_CONTROLS = {f"{ENV_PREFIX}CONFIG", f"{ENV_PREFIX}DEBUG", f"{ENV_PREFIX}KILL_AT"}
 
 
 def _from_env(env: Mapping[str, str]) -> dict[str, Any]:

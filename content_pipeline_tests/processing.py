@@ -10,8 +10,9 @@ import dagster as dg
 from content_pipeline.cli.live import LiveProgress
 from content_pipeline.definitions import build_definitions
 from content_pipeline.defs.jobs import PROCESS_VIDEO
-from content_pipeline.launcher.batch import Batch, Outcome
+from content_pipeline.launcher.batch import Batch
 from content_pipeline.launcher.home import open_instance
+from content_pipeline.launcher.outcome import Outcome
 from content_pipeline.library.scan import scan
 from content_pipeline.settings import Settings, load
 
@@ -28,18 +29,16 @@ class Project:
     def settings(self, **changed: Any) -> Settings:
         """`render__crf=20` means `render.crf = 20`."""
         flags = {name.replace("__", "."): value for name, value in changed.items()}
-        return load(flags={"state_dir": self._state, "output_dir": self.output, **flags}, env={}).settings
+        base = {"state_dir": self._state, "output_dir": self.output, "library.settle_s": 0}
+        return load(flags={**base, **flags}, env={}).settings
 
     def process(self, force: bool = False, **changed: Any) -> dict[str, Outcome]:
         """Outcomes by file name."""
         settings = self.settings(**changed)
         found = scan(self.library, settings.library)
-        batch = Batch(
-            settings,
-            lambda listener: build_definitions(settings, listener, force).resolve_job_def(PROCESS_VIDEO),
-            LiveProgress(found, quiet=True),
-        )
-        batch.process(found)
+        batch = Batch(settings, LiveProgress(found, quiet=True), force)
+        jobs = batch.enqueue(found)
+        batch.work(lambda carrier: build_definitions(settings, carrier).resolve_job_def(PROCESS_VIDEO), jobs)
         return {outcome.path.name: outcome for outcome in batch.outcomes}
 
     def instance(self) -> dg.DagsterInstance:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from content_pipeline.cli.printing import print_note, stderr
 from content_pipeline.errors import printable
-from content_pipeline.launcher.batch import Outcome
+from content_pipeline.launcher.outcome import Outcome
 from content_pipeline.library.scan import Scan
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class LiveProgress:
 
     def __init__(self, found: Scan, quiet: bool) -> None:
         self._quiet = quiet
-        self._sizes = {path: _size_bytes(path) for path in found.recordings}
+        self._sizes = {one.path: one.signature.size_bytes for one in found.recordings}
         self._count = len(found.recordings) + len(found.refused)
         self._ended = 0
         self._bars: Progress | None = None
@@ -84,7 +84,8 @@ def describe(outcome: Outcome) -> str:
     if outcome.status == "failed":
         return f"failed ({outcome.error_code}): {outcome.error}"
     if outcome.status != "succeeded":
-        return outcome.status
+        why = outcome.note if outcome.error is None else f"{outcome.error} {outcome.note}".strip()
+        return f"{outcome.status}: {why}" if why else outcome.status
     computed = [stage for stage, how in outcome.stages.items() if how == "computed"]
     work = f"computed {', '.join(computed)}" if computed else "everything reused"
     if outcome.no_highlights:
@@ -94,13 +95,6 @@ def describe(outcome: Outcome) -> str:
 
 def _short(path: Path) -> str:
     return printable(path.name)
-
-
-def _size_bytes(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _bars() -> Progress:

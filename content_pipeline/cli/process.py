@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from content_pipeline.cli.main import EXIT_INTERRUPTED, EXIT_SOME_FAILED, EXIT_USAGE
+from content_pipeline.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, EXIT_USAGE
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import print_document, print_error, print_note
-from content_pipeline.errors import MissingFile, printable
+from content_pipeline.errors import LibraryOffline, MissingFile, hint_for, printable
 from content_pipeline.library.scan import Scan, scan
+from content_pipeline.manifest.catalog import Catalog
+from content_pipeline.manifest.database import open_engine
 from content_pipeline.settings import Settings
 
+STATUSES = ("succeeded", "failed", "cancelled", "discarded", "pending", "unsettled", "lost")
+
 if TYPE_CHECKING:
-    from content_pipeline.launcher.batch import Outcome
+    from dagster import JobDefinition
+
+    from content_pipeline.defs.reporting import Carrier
+    from content_pipeline.launcher.batch import Batch
+    from content_pipeline.launcher.outcome import Outcome
 
 
 @click.command()
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
 @click.option("--max-duration", type=float, help="Longest montage in seconds [90].")
 @click.option("--max-segments", type=int, help="Most clips in a montage [12].")
 @click.option("--order", help="chronological, score or hybrid [chronological].")
-@click.option("--dry-run", is_flag=True, help="Say which recordings would be processed, and stop.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done and why, and stop: `content-ai plan`.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
 @settings_options
 def process(
@@ -53,7 +61,12 @@ def process(
 ) -> int:
     """Turn recordings into highlight montages. What is up to date is reused."""
     settings = resolve(config_file, state_dir, assignments, _as_settings(flags)).settings
-    return carry_out(Request(Path(target), settings, force, no_process, limit, dry_run, as_json))
+    request = Request(Path(target), settings, force, no_process, limit, as_json)
+    if dry_run:
+        from content_pipeline.cli.plan import show_plan
+
+        return show_plan(request)
+    return carry_out(request)
 
 
 @dataclass(frozen=True)
@@ -63,33 +76,52 @@ class Request:
     force: bool = False
     no_process: bool = False
     limit: int | None = None
-    dry_run: bool = False
     as_json: bool = False
 
 
 def carry_out(request: Request) -> int:
     """Scan, process, tell; returns the exit code."""
-    try:
-        found = scan(request.target, request.settings.library)
-    except MissingFile as error:
-        print_error(str(error))
+    found = find_recordings(request)
+    if found is None:
         return EXIT_USAGE
-    if request.limit is not None:
-        found = replace(found, recordings=found.recordings[: request.limit])
     if not request.as_json:
         _announce(found, request.settings)
-    started = time.monotonic()
-    outcomes, interrupted = _work(found, request)
-    document = summarize(outcomes, found, time.monotonic() - started)
+    return finish(request, found, *run_batch(found, request))
+
+
+def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, seconds: float) -> int:
+    """Tell what became of everything; returns the exit code."""
+    document = summarize(batch.outcomes, found, seconds)
+    paused = [breaker for breaker in batch.manifest.breakers() if breaker.until is not None]
+    document["paused"] = [{"scope": one.scope, "error_code": one.error_code, "error": one.message} for one in paused]
     if request.as_json:
         print_document(document)
     else:
         from content_pipeline.cli.report import print_report
 
-        print_report(outcomes, document["totals"], request.settings, request.dry_run or request.no_process)
+        print_report(batch.outcomes, document["totals"], request.settings, request.no_process)
+        for breaker in paused:
+            print_error(
+                f"paused ({breaker.scope}, {breaker.error_code}): {breaker.message}", hint_for(breaker.error_code)
+            )
     if interrupted:
         return EXIT_INTERRUPTED
+    if paused:
+        return EXIT_FAILURE
     return EXIT_SOME_FAILED if document["totals"]["failed"] else 0
+
+
+def find_recordings(request: Request) -> Scan | None:
+    """The recordings; None when the place does not exist and never did."""
+    try:
+        found = scan(request.target, request.settings.library)
+    except MissingFile as error:
+        known = Catalog(open_engine(request.settings.manifest_url)).videos_under(request.target.absolute())
+        if known:
+            raise LibraryOffline(f"{error}; {len(known)} videos are known there and wait for it") from error
+        print_error(str(error))
+        return None
+    return found if request.limit is None else replace(found, recordings=found.recordings[: request.limit])
 
 
 def _as_settings(flags: dict[str, Any]) -> dict[str, Any]:
@@ -113,28 +145,30 @@ def _announce(found: Scan, settings: Settings) -> None:
         print_note(f"Passed over: {count} {kind}{'s' if count > 1 else ''} with a recording's ending.")
 
 
-def _work(found: Scan, request: Request) -> tuple[Sequence[Outcome], bool]:
-    """The work itself; what was done before an interruption is kept and told."""
+def run_batch(
+    found: Scan, request: Request, queued: bool = False, max_jobs: int | None = None
+) -> tuple[Batch, bool, float]:
+    """The work itself, on what was found or on what is queued; what was done before an interruption is kept."""
     from content_pipeline.cli.live import LiveProgress
+    from content_pipeline.launcher.batch import Batch
+
+    settings, started, interrupted = request.settings, time.monotonic(), False
+    with LiveProgress(found, quiet=request.as_json) as watcher:
+        batch = Batch(settings, watcher, request.force)
+        try:
+            jobs = None if queued else batch.enqueue(found)
+            if not request.no_process:
+                batch.work(lambda carrier: _process_video(settings, carrier), jobs, max_jobs)
+        except KeyboardInterrupt:
+            interrupted = True
+    return batch, interrupted, time.monotonic() - started
+
+
+def _process_video(settings: Settings, carrier: Carrier) -> JobDefinition:
     from content_pipeline.definitions import build_definitions
     from content_pipeline.defs.jobs import PROCESS_VIDEO
-    from content_pipeline.launcher.batch import Batch, Outcome
 
-    if request.dry_run:
-        return [Outcome(path) for path in found.recordings], False
-    with LiveProgress(found, quiet=request.as_json) as watcher:
-        batch = Batch(
-            request.settings,
-            lambda listener: build_definitions(request.settings, listener, request.force).resolve_job_def(
-                PROCESS_VIDEO
-            ),
-            watcher,
-        )
-        try:
-            batch.register(found) if request.no_process else batch.process(found)
-        except KeyboardInterrupt:
-            return batch.outcomes, True
-    return batch.outcomes, False
+    return build_definitions(settings, carrier).resolve_job_def(PROCESS_VIDEO)
 
 
 def summarize(outcomes: Sequence[Outcome], found: Scan, seconds: float) -> dict[str, Any]:
@@ -160,7 +194,7 @@ def summarize(outcomes: Sequence[Outcome], found: Scan, seconds: float) -> dict[
         ],
         "totals": {
             "videos": len(outcomes),
-            **{status: counted.count(status) for status in ("succeeded", "failed", "cancelled", "pending")},
+            **{status: counted.count(status) for status in STATUSES},
             "no_highlights": sum(outcome.no_highlights for outcome in outcomes),
             "stages_computed": stages.count("computed"),
             "stages_reused": stages.count("reused"),

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from content_pipeline.cli.live import describe
 from content_pipeline.cli.printing import print_result
+from content_pipeline.cli.process import STATUSES
 from content_pipeline.errors import printable
-from content_pipeline.launcher.batch import Outcome
+from content_pipeline.launcher.outcome import Outcome
 from content_pipeline.settings import Settings
 
 MOST_ROWS = 50
@@ -40,7 +41,7 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
     for title in ("video", "status", "result"):
         table.add_column(title, overflow="fold")
     for outcome in outcomes:
-        result = "" if outcome.status in ("pending", "cancelled") else describe(outcome)
+        result = "" if describe(outcome) == outcome.status else describe(outcome)
         table.add_row(
             Text(printable(outcome.path.name)), Text(outcome.status, STYLES.get(outcome.status, "")), Text(result)
         )
@@ -53,6 +54,7 @@ def _totals(totals: dict[str, Any], only_listed: bool) -> str:
     parts = [f"{totals['succeeded']} succeeded"]
     if totals["no_highlights"]:
         parts.append(f"{totals['no_highlights']} of them without highlights")
-    parts += [f"{totals[name]} {name}" for name in ("failed", "cancelled") if totals[name]]
+    parts += [f"{totals[name]} {name}" for name in STATUSES[1:] if totals.get(name)]
     work = f"{totals['stages_computed']} stages computed, {totals['stages_reused']} reused"
-    return f"{totals['videos']} videos: {', '.join(parts)}; {work}; {totals['seconds']:.1f} s."
+    videos = f"{totals['videos']} video{'' if totals['videos'] == 1 else 's'}"
+    return f"{videos}: {', '.join(parts)}; {work}; {totals['seconds']:.1f} s."

@@ -11,14 +11,15 @@ import dagster as dg
 from content_pipeline.defs.reporting import Listener
 from content_pipeline.errors import OutOfMemory, PipelineError, RetryPolicy
 from content_pipeline.settings import Stage
+from content_pipeline.stages.cost import Meter
 from content_pipeline.stages.workbench import StageResult
 
 
 @contextmanager
-def boundary(stage: Stage, listener: Listener) -> Iterator[None]:
+def boundary(stage: Stage, listener: Listener) -> Iterator[Meter]:
     """Turn an error with a name into a Dagster failure that says what to do, and whether to try again."""
     try:
-        yield
+        yield Meter()
     except MemoryError as error:
         raise _failure(stage, OutOfMemory(f"{stage} ran out of memory"), listener) from error
     except PipelineError as error:
@@ -41,12 +42,14 @@ def materialized(
     result: StageResult,
     metadata: Mapping[str, Any],
     listener: Listener,
+    meter: Meter,
     checks: tuple[dg.AssetCheckResult, ...] = (),
 ) -> dg.MaterializeResult:
-    listener.finished(result)
+    cost = meter.spent()
+    listener.finished(result, cost)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(result.key),
-        metadata={"reused": result.reused, "seconds": round(result.seconds, 3), **metadata},
+        metadata={"reused": result.reused, "seconds": cost["wall_s"], "cpu_s": cost["cpu_s"], **metadata},
         check_results=checks,
     )
 

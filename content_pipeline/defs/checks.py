@@ -36,7 +36,7 @@ def check_montage(result: StageResult) -> tuple[dg.AssetCheckResult, ...]:
     if not result.artifact.facts["clips"]:
         note = {"result": "no highlights: nothing to check"}
         return tuple(dg.AssetCheckResult(check_name=name, passed=True, metadata=note) for name in _DESCRIPTIONS)
-    with open_source(result.outputs[0]) as source:
+    with open_source(next(iter(result.outputs))) as source:
         info = probe(source, LimitSettings())
     plan = result.artifact.read_json("montage.json")
     return (

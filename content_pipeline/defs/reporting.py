@@ -1,8 +1,10 @@
-"""Who hears how a run goes: Dagster's log by default, the CLI's progress when it started the run."""
+"""Who carries a run: hears how it goes, and guards what it publishes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from content_pipeline.errors import PipelineError, code_of
@@ -13,7 +15,7 @@ from content_pipeline.stages.workbench import StageResult
 class Listener(Protocol):
     def progressed(self, stage: Stage, fraction: float) -> None: ...
 
-    def finished(self, result: StageResult) -> None: ...
+    def finished(self, result: StageResult, cost: dict[str, Any]) -> None: ...
 
     def failed(self, stage: Stage, error: BaseException) -> None: ...
 
@@ -24,11 +26,20 @@ class Silent:
     def progressed(self, stage: Stage, fraction: float) -> None:
         return None
 
-    def finished(self, result: StageResult) -> None:
+    def finished(self, result: StageResult, cost: dict[str, Any]) -> None:
         return None
 
     def failed(self, stage: Stage, error: BaseException) -> None:
         return None
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """`guard` is entered around publishing: it raises when the job was given to someone else."""
+
+    listener: Listener = field(default_factory=Silent)
+    force: bool = False
+    guard: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class Sender:
@@ -44,19 +55,29 @@ class Sender:
             self._last = step
             self._send({"is": "progress", "stage": stage, "fraction": fraction})
 
-    def finished(self, result: StageResult) -> None:
+    def finished(self, result: StageResult, cost: dict[str, Any]) -> None:
         self._send(
             {
                 "is": "finished",
                 "stage": result.stage,
+                "key": result.key,
                 "reused": result.reused,
-                "seconds": result.seconds,
                 "facts": dict(result.artifact.facts),
-                "outputs": [str(path) for path in result.outputs],
+                "outputs": {str(path): digest for path, digest in result.outputs.items()},
+                "cost": {**cost, "reused": result.reused},
             }
         )
 
     def failed(self, stage: Stage, error: BaseException) -> None:
-        hint = error.hint if isinstance(error, PipelineError) else PipelineError.hint
+        kind = type(error) if isinstance(error, PipelineError) else PipelineError
         message = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
-        self._send({"is": "failed", "stage": stage, "code": code_of(error), "message": message, "hint": hint})
+        self._send(
+            {
+                "is": "failed",
+                "stage": stage,
+                "code": code_of(error),
+                "policy": kind.policy.value,
+                "message": message,
+                "hint": kind.hint,
+            }
+        )

@@ -7,26 +7,27 @@ from collections.abc import Mapping
 import dagster as dg
 
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.defs.reporting import Listener
+from content_pipeline.defs.reporting import Carrier
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
 from content_pipeline.stages.workbench import Workbench
 
 
-def open_workbench(settings: Settings, listener: Listener, force: bool = False) -> Workbench:
+def open_workbench(settings: Settings, carrier: Carrier) -> Workbench:
     return Workbench(
         settings=settings,
         artifacts=ArtifactStore(settings.state_dir.absolute() / "artifacts"),
         videos=VideoStore(open_engine(settings.manifest_url)),
-        progress=listener.progressed,
-        force=force,
+        progress=carrier.listener.progressed,
+        guard=carrier.guard,
+        force=carrier.force,
     )
 
 
-def build_resources(settings: Settings, listener: Listener, force: bool) -> Mapping[str, dg.ResourceDefinition]:
+def build_resources(settings: Settings, carrier: Carrier) -> Mapping[str, dg.ResourceDefinition]:
     @dg.resource(description="Settings, artifacts and the manifest.")
     def workbench(_context: dg.InitResourceContext) -> Workbench:
-        return open_workbench(settings, listener, force)
+        return open_workbench(settings, carrier)
 
     return {"workbench": workbench}

@@ -1,159 +1,192 @@
-"""Bring a folder of recordings up to date, in this process and its children, one Dagster run a video."""
+"""Bring a folder of recordings up to date: plan, enqueue, work, and tell what became of each."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.errors import PipelineError, WorkerCrashed, printable
-from content_pipeline.launcher.embedded import BuildJob, EmbeddedRuns
-from content_pipeline.library.identify import identify
-from content_pipeline.library.scan import Scan
+from content_pipeline.errors import LibraryOffline, printable
+from content_pipeline.failpoints import reached
+from content_pipeline.launcher.outcome import Outcome, Watcher, of_job, refused
+from content_pipeline.library.plan import Action, Known, LibraryPlan, Recipe, plan
+from content_pipeline.library.scan import Found, Scan
+from content_pipeline.library.settle import is_settled
+from content_pipeline.manifest.catalog import Catalog, Rename
 from content_pipeline.manifest.database import open_engine
-from content_pipeline.manifest.videos import VideoStore
-from content_pipeline.settings import Settings
-from content_pipeline.workers.pool import Ended, Pool, Said, Task
+from content_pipeline.manifest.model import Request
+from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.store import Manifest
+from content_pipeline.settings import Settings, Stage
+from content_pipeline.stages.workbench import VERSIONS
+from content_pipeline.workers.identity import gone_among
+
+if TYPE_CHECKING:
+    from content_pipeline.launcher.embedded import BuildJob
+
+SETTLE_LOOKS = 3
+UNSETTLED = "unsettled"
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one recording. `stages` maps each finished stage to `computed` or `reused`."""
-
-    path: Path
-    key: str | None = None
-    status: str = "pending"
-    error_code: str | None = None
-    error: str | None = None
-    hint: str | None = None
-    stages: dict[str, str] = field(default_factory=dict)
-    outputs: tuple[str, ...] = ()
-    seconds: float = 0.0
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def no_highlights(self) -> bool:
-        return self.status == "succeeded" and self.facts.get("clips") == 0
+def recipe_of(settings: Settings) -> Recipe:
+    stages: tuple[Stage, ...] = ("fingerprint", "energy", "detections", "clip", "montage")
+    return Recipe({stage: settings.read_by(stage) for stage in stages}, {stage: VERSIONS[stage] for stage in stages})
 
 
-class Watcher(Protocol):
-    def started(self, outcome: Outcome) -> None: ...
-
-    def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None: ...
-
-    def ended(self, outcome: Outcome) -> None: ...
+def open_manifest(settings: Settings) -> Manifest:
+    return Manifest(open_engine(settings.manifest_url), lease_s=settings.queue.lease_s)
 
 
 class Batch:
-    def __init__(self, settings: Settings, build_job: BuildJob, watcher: Watcher) -> None:
+    """`outcomes` grows as videos end; it holds everything that is known when the batch is interrupted."""
+
+    def __init__(self, settings: Settings, watcher: Watcher, force: bool = False) -> None:
         self._settings = settings
         self._watcher = watcher
-        self._runs = EmbeddedRuns(settings, build_job)
-        self._videos = VideoStore(open_engine(settings.manifest_url))
-        self._open: dict[str, Outcome] = {}
-        self._twins: dict[str, list[Path]] = {}
-        self._started: dict[str, float] = {}
-        self._outcomes: list[Outcome] = []
+        self._force = force
+        self.manifest = open_manifest(settings)
+        self._catalog = Catalog(self.manifest.engine)
+        self._recipe = recipe_of(settings)
+        self._outcomes: dict[Path, Outcome] = {}
 
     @property
     def outcomes(self) -> Sequence[Outcome]:
-        """What has ended, and what was under way when the batch was stopped."""
-        unfinished = [replace(outcome, status="cancelled") for outcome in self._open.values()]
-        return sorted([*self._outcomes, *unfinished], key=lambda outcome: outcome.path)
+        return [self._outcomes[path] for path in sorted(self._outcomes)]
 
-    def process(self, scan: Scan) -> None:
-        """Process every recording of a scan; stops its children when it is interrupted."""
-        self._runs.close_abandoned()
+    def plan(self, scan: Scan) -> LibraryPlan:
+        """What would be done, and why. Changes nothing."""
+        known = self._known(scan)
+        if known.videos and not scan.recordings and not scan.refused and not _is_single(scan, known):
+            raise LibraryOffline(
+                f"{printable(scan.root)} is empty, but {len(known.videos)} videos are known there: is it mounted?"
+            )
+        return plan(scan, known, self._recipe, self._force)
+
+    def recent_costs(self) -> list[dict[str, Any]]:
+        return self._catalog.recent_costs()
+
+    def _known(self, scan: Scan) -> Known:
+        return Known(
+            videos={video.path: video for video in self._catalog.videos_under(scan.root)},
+            jobs={Path(job.video_path): job for job in self._catalog.jobs_under(scan.root)},
+            recipes={hash_: Recipe.from_json(values) for hash_, values in self._catalog.recipes().items()},
+        )
+
+    def enqueue(self, scan: Scan) -> list[str]:
+        """Write the plan into the manifest. Returns the jobs to be worked on, and notes what needs no work."""
+        settled, unsettled = self._settle(scan)
+        reached("scanned")
+        planned = self.plan(replace(scan, recordings=settled))
+        reached("planned")
+        self._note_idle(scan, planned, unsettled)
+        self._write(planned)
+        reached("enqueued")
+        paths = [video.found.path for video in planned.to_run]
+        jobs = self._catalog.jobs_at(paths)
+        for job in jobs:
+            self._outcomes[Path(job.video_path)] = of_job(Path(job.video_path), job)
+        return [job.job_id for job in jobs]
+
+    def _settle(self, scan: Scan) -> tuple[tuple[Found, ...], list[Found]]:
+        """Files that changed just now are looked at again; what still changes is left alone."""
+        settled, rest = [], list(scan.recordings)
+        for look in range(SETTLE_LOOKS):
+            now_ns = time.time_ns()
+            fresh = [found for found in rest if not self._is_settled(found, now_ns)]
+            settled += [found for found in rest if found not in fresh]
+            rest = fresh
+            if not rest or look + 1 == SETTLE_LOOKS:
+                break
+            time.sleep(self._settings.library.settle_s)
+            rest = [
+                Found(found.path, type(found.signature).of(found.path.stat())) for found in rest if found.path.exists()
+            ]
+        return tuple(sorted(settled, key=lambda found: found.path)), rest
+
+    def _is_settled(self, found: Found, now_ns: int) -> bool:
+        return is_settled(found.path, found.signature.mtime_ns, now_ns, self._settings.library.settle_s)
+
+    def _note_idle(self, scan: Scan, planned: LibraryPlan, unsettled: list[Found]) -> None:
+        for one in scan.refused:
+            self._end(refused(one.path, one.error))
+        for found in unsettled:
+            self._end(Outcome(found.path, status=UNSETTLED, note="still being written; left alone for now"))
+        for video in planned.videos:
+            if video.job is not None and not video.will_run:
+                self._end(of_job(video.found.path, video.job, video.note))
+
+    def _write(self, planned: LibraryPlan) -> None:
+        self._catalog.remember_recipe(self._recipe.config_hash, self._recipe.as_json())
+        if planned.renamed:
+            self._catalog.rename(
+                Rename(one.before.path, one.found.path, planned.root, str(one.found.signature))
+                for one in planned.renamed
+            )
+        if planned.gone:
+            self._catalog.set_offline([video.path for video in planned.gone], True)
+        new = [video.found for video in planned.videos if video.action is Action.CREATE]
+        if new:
+            self.manifest.enqueue([self._request(found, planned.root) for found in new])
+        for (action, reason), ids in _by_reason(planned).items():
+            which = Which(job_ids=ids)
+            self.manifest.spoil(which, reason) if action is Action.REDO else self.manifest.retry(which, reason)
+
+    def _request(self, found: Found, root: Path) -> Request:
+        queue = self._settings.queue
+        return Request(
+            video_path=str(found.path),
+            library=str(root),
+            max_attempts=queue.max_attempts,
+            max_crashes=queue.max_crashes,
+            input_size=found.signature.size_bytes,
+        )
+
+    def work(self, build_job: BuildJob, job_ids: Sequence[str] | None, max_jobs: int | None = None) -> None:
+        """Rescue what others left behind, then work until nothing is left to do here."""
+        self.manifest.rescue(gone_among(self.manifest.workers()))
+        if job_ids is not None and not job_ids:
+            return  # and Dagster was never loaded
+        from content_pipeline.launcher.embedded import EmbeddedRuns
+        from content_pipeline.launcher.worker import Worker
+
+        runs = EmbeddedRuns(self._settings, build_job)
+        runs.close_abandoned()
         ArtifactStore(self._settings.state_dir.absolute() / "artifacts").sweep()
-        self._refuse(scan)
-        for event in Pool(self._settings.worker_count).run(self._tasks(scan)):
-            if isinstance(event, Said):
-                self._hear(event.task.name, event.value)
-            elif isinstance(event, Ended):
-                self._close(event.task, event.crash)
-
-    def register(self, scan: Scan) -> None:
-        """Make every recording a known video, and process nothing."""
-        self._refuse(scan)
-        for path in scan.recordings:
-            if (key := self._identify(path, scan.root)) is not None:
-                self._runs.register(key)
-                self._end(Outcome(path, key))
-
-    def _refuse(self, scan: Scan) -> None:
-        for refused in scan.refused:
-            self._end(_failed(Outcome(refused.path), refused.error))
-
-    def _tasks(self, scan: Scan) -> Iterator[Task]:
-        """Videos are identified one by one, as slots come free."""
-        for path in scan.recordings:
-            key = self._identify(path, scan.root)
-            if key is None:
-                continue
-            if key in self._started:
-                self._twins.setdefault(key, []).append(path)  # the same content: done once, told twice
-                self._tell_twins(key)
-                continue
-            self._started[key] = time.monotonic()
-            self._open[key] = Outcome(path, key, status="running")
-            self._watcher.started(self._open[key])
-            yield self._runs.task(key)
-
-    def _identify(self, path: Path, root: Path) -> str | None:
-        try:
-            return identify(path, root, self._videos).key
-        except PipelineError as error:
-            self._end(_failed(Outcome(path), error))
-            return None
-
-    def _hear(self, key: str, message: dict[str, Any]) -> None:
-        outcome = self._open[key]
-        if message["is"] == "progress":
-            self._watcher.progressed(outcome, message["stage"], message["fraction"])
-        elif message["is"] == "finished":
-            how = "reused" if message["reused"] else "computed"
-            self._open[key] = replace(
-                outcome,
-                stages={**outcome.stages, message["stage"]: how},
-                outputs=tuple(message["outputs"]),
-                facts={**outcome.facts, **message["facts"]},
-            )
-            self._watcher.progressed(outcome, message["stage"], 1.0)
-        elif message["is"] == "failed":
-            self._open[key] = replace(
-                outcome,
-                status="failed",
-                error_code=message["code"],
-                error=message["message"],
-                hint=message["hint"],
-            )
-        elif message["is"] == "ended" and message["run_status"] == "SUCCESS":
-            self._open[key] = replace(outcome, status="succeeded")
-
-    def _close(self, task: Task, crash: str | None) -> None:
-        key = task.name
-        outcome = replace(self._open.pop(key), seconds=round(time.monotonic() - self._started[key], 3))
-        if outcome.status == "running":
-            how = crash if crash is not None else "ended without a result"
-            self._runs.child_died(key, how)
-            name = printable(outcome.path)
-            outcome = _failed(outcome, WorkerCrashed(f"{name}: the worker was {how}; see {task.log_path}"))
-        self._end(outcome)
-        self._tell_twins(key)
-
-    def _tell_twins(self, key: str) -> None:
-        done = next((outcome for outcome in self._outcomes if outcome.key == key), None)
-        if done is not None:
-            for path in self._twins.pop(key, []):
-                self._end(replace(done, path=path, seconds=0.0, stages=dict.fromkeys(done.stages, "reused")))
+        Worker(self._settings, self.manifest, runs, self._recipe, _Collector(self), self._force).work(job_ids, max_jobs)
 
     def _end(self, outcome: Outcome) -> None:
-        self._outcomes.append(outcome)
+        self._outcomes[outcome.path] = outcome
         self._watcher.ended(outcome)
 
 
-def _failed(outcome: Outcome, error: PipelineError) -> Outcome:
-    return replace(outcome, status="failed", error_code=error.code, error=str(error), hint=error.hint)
+class _Collector:
+    """Keeps every outcome, and passes it on."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    def started(self, outcome: Outcome) -> None:
+        self._batch._watcher.started(outcome)
+
+    def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None:
+        self._batch._watcher.progressed(outcome, stage, fraction)
+
+    def ended(self, outcome: Outcome) -> None:
+        self._batch._end(outcome)
+
+
+def _is_single(scan: Scan, known: Known) -> bool:
+    """Nothing was found because one file was asked for, not because the folder is empty."""
+    return any(scan.root.iterdir()) if scan.root.is_dir() else False
+
+
+def _by_reason(planned: LibraryPlan) -> dict[tuple[Action, str], list[str]]:
+    groups: dict[tuple[Action, str], list[str]] = {}
+    for video in planned.videos:
+        if video.action in (Action.REDO, Action.RETRY) and video.job is not None:
+            reason = "; ".join(dict.fromkeys(f"{stage}: {why}" for stage, why in video.reasons.items()))
+            groups.setdefault((video.action, reason), []).append(video.job.job_id)
+    return groups

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from content_pipeline.library.scan import Found, Scan
+from content_pipeline.manifest.catalog import Brief
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.settings import digest_of
 
@@ -55,7 +55,7 @@ class PlannedVideo:
     found: Found
     action: Action
     reasons: Mapping[str, str]
-    job: Job | None = None
+    job: Brief | None = None
     note: str = ""
 
     @property
@@ -88,7 +88,7 @@ class Known:
     """What the manifest knows of a library."""
 
     videos: Mapping[Path, KnownVideo]
-    jobs: Mapping[Path, Job]
+    jobs: Mapping[Path, Brief]
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
 
 
@@ -96,7 +96,8 @@ def plan(scan: Scan, known: Known, recipe: Recipe, force: bool = False) -> Libra
     """Pure but for `stat` on outputs. Linear in the number of videos."""
     renamed = _renamed(scan.recordings, known)
     moved = {one.found.path: one.before for one in renamed}
-    gone_paths = set(known.videos) - {found.path for found in scan.recordings} - {one.before.path for one in renamed}
+    unseen = set(known.videos) - {found.path for found in scan.recordings} - {one.before.path for one in renamed}
+    gone_paths = [path for path in unseen if not path.exists()]
     config_hash = recipe.config_hash
     videos = []
     for found in scan.recordings:
@@ -128,7 +129,7 @@ def _body(signature: str) -> str:
 
 def _plan_video(
     found: Found,
-    job: Job | None,
+    job: Brief | None,
     input_changed: bool,
     known: Known,
     recipe: Recipe,
@@ -150,7 +151,7 @@ def _plan_video(
 
 
 def _reasons(
-    job: Job, input_changed: bool, known: Known, recipe: Recipe, config_hash: str, force: bool
+    job: Brief, input_changed: bool, known: Known, recipe: Recipe, config_hash: str, force: bool
 ) -> dict[str, str]:
     if force:
         return dict.fromkeys(STAGES, "forced")
@@ -188,7 +189,7 @@ def _changed(stage: str, before: Recipe, now: Recipe) -> str:
     return ", ".join(dict.fromkeys(parts))
 
 
-def _broken_output(job: Job) -> str | None:
+def _broken_output(job: Brief) -> str | None:
     """The first output that is not as it was left, by `stat` alone."""
     for path, (size_bytes, mtime_ns) in job.results.get("output_stats", {}).items():
         try:

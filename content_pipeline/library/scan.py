@@ -51,6 +51,7 @@ def scan(target: Path, settings: LibrarySettings) -> Scan:
 
 
 def _walk(folder: Path, recursive: bool) -> Iterator[Path]:
+    """Names in order; links to folders are not followed."""
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -66,8 +67,9 @@ def _sort_out(root: Path, paths: Iterator[Path]) -> Scan:
     recordings: list[Found] = []
     refused: list[Refused] = []
     passed_over: Counter[str] = Counter()
+    real_root = os.path.realpath(root)
     for path in paths:
-        kind = _kind(path, root)
+        kind = _kind(path, root, real_root)
         if isinstance(kind, PipelineError):
             refused.append(Refused(path, kind))
         elif isinstance(kind, Found):
@@ -77,14 +79,15 @@ def _sort_out(root: Path, paths: Iterator[Path]) -> Scan:
     return Scan(root, tuple(recordings), tuple(refused), dict(passed_over))
 
 
-def _kind(path: Path, root: Path) -> Found | str | PipelineError:
+def _kind(path: Path, root: Path, real_root: str) -> Found | str | PipelineError:
     if path.name.startswith("._"):
         return "resource fork"  # macOS writes one beside each file on foreign disks
-    real = Path(os.path.realpath(path))
-    if not real.is_relative_to(os.path.realpath(root)):
-        return UnsafePath(f"{printable(path)} points outside {printable(root)}")
     try:
-        status = real.stat()
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            if not Path(os.path.realpath(path)).is_relative_to(real_root):
+                return UnsafePath(f"{printable(path)} points outside {printable(root)}")
+            status = path.stat()
     except OSError as error:
         return from_os_error(error, path)
     if stat.S_ISREG(status.st_mode):

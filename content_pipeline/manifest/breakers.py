@@ -12,7 +12,7 @@ from content_pipeline.manifest.breaker import Breaker
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job
-from content_pipeline.manifest.moves import insert_for
+from content_pipeline.manifest.moves import CODE_LENGTH, ERROR_LENGTH, clean, insert_for, locked
 from content_pipeline.manifest.schema import breakers as table
 from content_pipeline.manifest.schema import job_items
 
@@ -55,9 +55,10 @@ def _covers(breaker: Breaker, job: Job) -> bool:
 
 
 def gate(tx: Transaction) -> Gate:
-    known = read(tx)
-    if not known:
-        return Gate()
+    known = read(tx.connection)
+    if any(breaker.is_half_open(tx.now) for breaker in known):
+        # Kept from here on: of several workers that claim at this moment, one may try.
+        known = read(tx.connection, keep=True)
     waiting = [breaker for breaker in known if breaker.is_open(tx.now) or _is_being_tried(tx, breaker)]
     return Gate(
         everything_waits=any(not breaker.scope.startswith(LIBRARY) for breaker in waiting),
@@ -75,8 +76,9 @@ def _is_being_tried(tx: Transaction, breaker: Breaker) -> bool:
     return status == State.RUNNING
 
 
-def read(tx: Transaction) -> list[Breaker]:
-    rows = tx.connection.execute(sa.select(table).order_by(table.c.scope, table.c.error_code))
+def read(connection: sa.Connection, keep: bool = False) -> list[Breaker]:
+    query = sa.select(table).order_by(table.c.scope, table.c.error_code)
+    rows = connection.execute(locked(query) if keep else query)
     return [Breaker(**row._mapping) for row in rows]
 
 
@@ -84,9 +86,18 @@ def note_failure(tx: Transaction, job: Job, policy: RetryPolicy, code: str, mess
     """Permanent errors are a video's own; the others may be everybody's."""
     if policy is RetryPolicy.PERMANENT:
         return
-    scope = _scope(job, policy, code, stage)
-    found = next((b for b in read(tx) if (b.scope, b.error_code) == (scope, code)), Breaker(scope, code))
-    _save(tx, found.failed(tx.now, message, at_once=policy is RetryPolicy.ENVIRONMENTAL))
+    known = _kept(tx, _scope(job, policy, code, stage), clean(code, CODE_LENGTH))
+    failed = known.failed(tx.now, clean(message, ERROR_LENGTH), at_once=policy is RetryPolicy.ENVIRONMENTAL)
+    _save(tx, failed)
+
+
+def _kept(tx: Transaction, scope: str, code: str) -> Breaker:
+    """The breaker, made when there is none, and kept until this transaction ends: no failure goes uncounted."""
+    fresh = insert_for(tx, table).values(**asdict(Breaker(scope, code)))
+    upsert = fresh.on_conflict_do_update(
+        index_elements=["scope", "error_code"], set_={"failures": table.c.failures}
+    ).returning(table)
+    return Breaker(**tx.connection.execute(upsert).one()._mapping)
 
 
 def _scope(job: Job, policy: RetryPolicy, code: str, stage: str | None) -> str:
@@ -99,10 +110,12 @@ def _scope(job: Job, policy: RetryPolicy, code: str, stage: str | None) -> str:
 
 def note_success(tx: Transaction, job: Job) -> None:
     """A success ends every row of failures it could have been part of, and the pause it was the probe of."""
-    for breaker in read(tx):
-        if _covers(breaker, job) and (breaker.until is None or breaker.is_half_open(tx.now)):
+    over = sa.or_(table.c.until.is_(None), table.c.until <= tx.now)
+    for breaker in read(tx.connection):
+        if _covers(breaker, job) and not breaker.is_open(tx.now):
+            # Asked again in the statement: another worker may have opened it meanwhile.
             tx.connection.execute(
-                sa.delete(table).where(table.c.scope == breaker.scope, table.c.error_code == breaker.error_code)
+                sa.delete(table).where(table.c.scope == breaker.scope, table.c.error_code == breaker.error_code, over)
             )
 
 

@@ -1,8 +1,7 @@
-"""Enqueueing and claiming: how work gets into the manifest and into a worker's hands."""
+"""Claiming: how work gets into a worker's hands."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -14,46 +13,9 @@ from content_pipeline.manifest import breakers
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import CLAIMABLE, Move, State
-from content_pipeline.manifest.model import Job, QueueType, Request
-from content_pipeline.manifest.moves import NO_LEASE, as_job, count, insert_for, locked, move
+from content_pipeline.manifest.model import Job, QueueType
+from content_pipeline.manifest.moves import NO_LEASE, as_job, locked, move
 from content_pipeline.manifest.schema import attempts, job_items
-
-CHUNK = 500
-
-
-def enqueue(tx: Transaction, requests: Sequence[Request]) -> int:
-    """Insert what is not there yet; asking again for a subject changes nothing. Returns how many are new."""
-    inserted = 0
-    for start in range(0, len(requests), CHUNK):
-        chunk = requests[start : start + CHUNK]
-        statement = insert_for(tx, job_items).on_conflict_do_nothing(index_elements=["queue_type", "video_path"])
-        rows = [_new_row(tx, request) for request in chunk]
-        tx.connection.execute(statement, rows)
-        ours = sa.select(job_items.c.queue_type).where(job_items.c.job_id.in_([row["job_id"] for row in rows]))
-        created = Counter((row.queue_type, str(State.PENDING)) for row in tx.connection.execute(ours))
-        inserted += created.total()
-        count(tx, created)
-    return inserted
-
-
-def _new_row(tx: Transaction, request: Request) -> dict[str, Any]:
-    return {
-        **vars(request),
-        **NO_LEASE,
-        "job_id": new_ulid(),
-        "status": State.PENDING,
-        "stage_keys": {},
-        "claim_count": 0,
-        "attempt_count": 0,
-        "crash_count": 0,
-        "available_at": tx.now,
-        "created_at": tx.now,
-        "updated_at": tx.now,
-        "output_files": [],
-        "output_hashes": {},
-        "results": {},
-        "cost": {},
-    }
 
 
 def claim(
@@ -63,16 +25,18 @@ def claim(
     queue_type: QueueType,
     lease_s: float,
     job_ids: Sequence[str] | None,
+    config_hash: str | None = None,
 ) -> list[Job]:
     """Take up to `number` due jobs, the highest priority first, under a fresh lease; count the attempt."""
     gate = breakers.gate(tx)
-    if gate.everything_waits:
+    if number < 1 or gate.everything_waits:
         return []
     due = gate.let_through(_due(tx, number, queue_type, gate.paused_libraries, job_ids))[:number]
     if not due:
         return []
     token = new_ulid()
     lease = {
+        **NO_LEASE,
         "lease_token": token,
         "worker_id": worker_id,
         "last_heartbeat": tx.now,
@@ -82,7 +46,10 @@ def claim(
         "claim_count": job_items.c.claim_count + 1,
         "attempt_count": job_items.c.attempt_count + 1,
     }
-    numbered = [replace(job, claim_count=job.claim_count + 1, worker_id=worker_id) for job in due]
+    # The audit names the new attempt and its worker, and not the run of the one before.
+    numbered = [replace(job, claim_count=job.claim_count + 1, worker_id=worker_id, run_id=None) for job in due]
+    if config_hash is not None:
+        lease["config_hash"] = config_hash  # which settings this attempt is made with
     move(tx, numbered, Move.CLAIM, "claimed", lease)
     tx.connection.execute(
         sa.insert(attempts),
@@ -98,6 +65,9 @@ def claim(
             status=State.RUNNING,
             attempt_count=job.attempt_count + 1,
             lease_token=token,
+            cancel_requested=False,
+            progress=None,
+            config_hash=job.config_hash if config_hash is None else config_hash,
             lease_expires_at=lease["lease_expires_at"],
             last_heartbeat=tx.now,
             started_at=tx.now,

@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import sqlite3
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.pool import QueuePool
 
-from content_pipeline.errors import BadSettings, DatabaseAway
+from content_pipeline.errors import BadSettings, DatabaseAway, DiskFull, PipelineError
+from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
+from content_pipeline.manifest.sqlite import sqlite_engine
+from content_pipeline.manifest.sqlite import wal_is_safe as wal_is_safe
 
-BUSY_TIMEOUT_MS = 60_000
 SCHEMA_VERSION = "0002"
+
+# A host that vanishes without a word is noticed in a minute, not in the two hours that TCP allows itself.
+_POSTGRES = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
 def open_engine(url: str) -> sa.Engine:
@@ -29,10 +33,9 @@ def open_engine(url: str) -> sa.Engine:
         raise BadSettings(f"`db` = {url!r} is neither a path nor a database URL") from error
     match parsed.get_backend_name():
         case "sqlite":
-            engine = _sqlite(parsed)
+            engine = sqlite_engine(parsed)
         case "postgresql":
-            # dagster-postgres brings psycopg2; a bare `postgresql://` would ask for psycopg 3.
-            engine = sa.create_engine(parsed.set(drivername="postgresql+psycopg2"), pool_pre_ping=True)
+            engine = _postgres_engine(parsed)
         case other:
             raise BadSettings(f"`db` must be SQLite or Postgres, not {other}")
     _engines.add(engine)
@@ -40,11 +43,20 @@ def open_engine(url: str) -> sa.Engine:
     return engine
 
 
+def _postgres_engine(url: sa.URL) -> sa.Engine:
+    wanted = {name: value for name, value in _POSTGRES.items() if name not in url.query}
+    # dagster-postgres brings psycopg2; a bare `postgresql://` would ask for psycopg 3.
+    return sa.create_engine(url.set(drivername="postgresql+psycopg2"), pool_pre_ping=True, connect_args=wanted)
+
+
 _engines: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
+_the_parents: list[sa.Pool] = []
 
 
 def _leave_connections_to_the_parent() -> None:
     for engine in _engines:
+        # Kept, not closed: closing SQLite's in the child could touch what the parent is writing.
+        _the_parents.append(engine.pool)
         engine.dispose(close=False)
 
 
@@ -52,17 +64,24 @@ os.register_at_fork(after_in_child=_leave_connections_to_the_parent)
 
 
 def _bring_up_to_date(engine: sa.Engine, url: sa.URL) -> None:
+    name = url.render_as_string() if engine.dialect.name == "postgresql" else url.database
     try:
-        if _version(engine) != SCHEMA_VERSION:
+        version = _version(engine)
+        if version is not None and version > SCHEMA_VERSION:
+            raise BadSettings(
+                f"the manifest {name} has schema {version}, and this program knows schemas up to {SCHEMA_VERSION}: "
+                "it was used by a newer version of content-ai; use that one, or another `db`"
+            )
+        if version != SCHEMA_VERSION:
             from content_pipeline.manifest.migrate import upgrade
 
             upgrade(engine)
     except sa.exc.OperationalError as error:
         if engine.dialect.name == "postgresql":
-            raise DatabaseAway(f"the manifest at {url.render_as_string()} does not answer: {error.orig}") from error
-        raise BadSettings(f"{url.database} cannot be used as the manifest: {error.orig}") from error
+            raise DatabaseAway(f"the manifest at {name} does not answer: {error.orig}") from error
+        raise BadSettings(f"{name} cannot be used as the manifest: {error.orig}") from error
     except sa.exc.DatabaseError as error:
-        raise BadSettings(f"{url.database} cannot be used as the manifest: {error.orig}") from error
+        raise BadSettings(f"{name} cannot be used as the manifest: {error.orig}") from error
 
 
 def _version(engine: sa.Engine) -> str | None:
@@ -72,42 +91,22 @@ def _version(engine: sa.Engine) -> str | None:
         return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def _sqlite(url: sa.URL) -> sa.Engine:
-    if url.database is not None:
-        try:
-            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadSettings(f"{url.database} cannot be used as the manifest: {error.strerror}") from error
-    engine = sa.create_engine(url, poolclass=QueuePool, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
-    sa.event.listen(engine, "connect", _set_pragmas)
-    return engine
-
-
-def _set_pragmas(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # transactions are begun by `transaction` below
-    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-    connection.execute(f"PRAGMA journal_mode={'WAL' if wal_is_safe(sqlite3.sqlite_version_info) else 'TRUNCATE'}")
-    connection.execute("PRAGMA synchronous=FULL")
-
-
-def wal_is_safe(version: tuple[int, int, int]) -> bool:
-    """SQLite before 3.51.3 can corrupt a WAL that several processes reset (fixed in 3.50.7 and 3.44.6 too)."""
-    fixed = ((3, 50), 7), ((3, 44), 6)
-    return version >= (3, 51, 3) or any(version[:2] == minor and version[2] >= patch for minor, patch in fixed)
-
-
 @dataclass(frozen=True)
 class Transaction:
-    """One transaction, and the database's time in it: every row that it writes carries the same."""
+    """One transaction, and the database's time in it: every row that it writes carries the same.
+
+    `counts` gathers how the number of jobs in each state changes; it is written last, once.
+    """
 
     connection: sa.Connection
     now: datetime
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 @contextmanager
 def transaction(engine: sa.Engine, now: datetime | None = None) -> Iterator[Transaction]:
     """All or nothing. On SQLite the write lock is taken at once, so that no reader has to upgrade and fail."""
-    with engine.connect() as connection:
+    with connected(engine) as connection:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         try:
@@ -116,6 +115,49 @@ def transaction(engine: sa.Engine, now: datetime | None = None) -> Iterator[Tran
             connection.rollback()
             raise
         connection.commit()
+
+
+@contextmanager
+def snapshot(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """Read many things as they were at one moment."""
+    with connected(engine) as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN")
+        else:
+            connection = connection.execution_options(isolation_level="REPEATABLE READ")
+        yield connection
+        connection.rollback()
+
+
+@contextmanager
+def connected(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A connection whose failures have the names that workers act on."""
+    try:
+        with engine.connect() as connection:
+            yield connection
+    except sa.exc.DBAPIError as error:
+        named = _named(error)
+        if named is None:
+            raise
+        raise named from error
+
+
+def _named(error: sa.exc.DBAPIError) -> PipelineError | None:
+    """What a failure of the database means for the work: None when it is none of its business."""
+    orig: Any = error.orig
+    if isinstance(orig, sqlite3.Error):
+        match getattr(orig, "sqlite_errorcode", 0) & 0xFF:
+            case sqlite3.SQLITE_FULL:
+                return DiskFull(f"the manifest has no room to write: {orig}")
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN:
+                return DatabaseAway(f"the manifest cannot be reached: {orig}")
+        return None
+    code = getattr(orig, "pgcode", None)
+    if code == "53100":
+        return DiskFull(f"the manifest has no room to write: {orig}")
+    if error.connection_invalidated or (isinstance(error, sa.exc.OperationalError) and code is None):
+        return DatabaseAway(f"the manifest does not answer: {orig}")
+    return None
 
 
 def database_now(connection: sa.Connection) -> datetime:

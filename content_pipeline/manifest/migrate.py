@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
+LOCK_NUMBER = 7283641
+
 
 def upgrade(engine: sa.Engine, to: str = "head") -> None:
     """Safe to call from several processes at once: the first does it, the others find it done."""
@@ -15,9 +17,10 @@ def upgrade(engine: sa.Engine, to: str = "head") -> None:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         else:
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(7283641)"))
+            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({LOCK_NUMBER})"))
         config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+        # alembic's settings take `%` for the start of a variable.
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
         config.attributes["connection"] = connection
         command.upgrade(config, to)
         connection.commit()

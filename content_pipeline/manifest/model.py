@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from content_pipeline.errors import BadSettings, printable
 from content_pipeline.manifest.lifecycle import State
 
 
@@ -29,6 +30,10 @@ class Request:
     max_crashes: int = 2
     input_size: int | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1 or self.max_crashes < 1:
+            raise BadSettings(f"{printable(self.video_path)}: a job needs at least one attempt and one crash to end")
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -19,7 +18,12 @@ from content_pipeline.manifest.schema import attempts, job_counts, job_items, st
 
 SNIPPET_LENGTH = 200
 ERROR_LENGTH = 4000
+CODE_LENGTH = 40
 COUNT_SLOTS = 16
+# SQLite takes 32,766 values in one statement; smaller pieces are no slower.
+CHUNK = 500
+
+T = TypeVar("T")
 
 NO_LEASE: dict[str, Any] = {
     "lease_token": None,
@@ -42,6 +46,16 @@ class LostLease(PermanentError):
 class UnknownJob(PermanentError):
     code = "unknown_job"
     hint = "List the jobs with `content-ai queue list`."
+
+
+def clean(text: str, length: int) -> str:
+    """What any database stores of a text of unknown origin: no NUL, no half characters, not too long."""
+    return text[:length].replace("\0", "\ufffd").encode("utf-8", "backslashreplace").decode("utf-8")[:length]
+
+
+def in_chunks(items: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def as_job(row: sa.Row[Any]) -> Job:
@@ -83,15 +97,16 @@ def move(
     """Move jobs that were read, locked, in this transaction. A state that has changed since changes nothing at all."""
     for state, group in _by_state(jobs).items():
         target = after(by, state)
-        ids = [job.job_id for job in group]
-        done = tx.connection.execute(
-            sa.update(job_items)
-            .where(job_items.c.job_id.in_(ids), job_items.c.status == state)
-            .values(status=target, updated_at=tx.now, **(values or {}))
-        )
-        if done.rowcount != len(ids):
-            raise LostLease(f"{len(ids) - done.rowcount} of {len(ids)} jobs changed while they were being moved")
-        write_audit(tx, group, target, reason, error)
+        for some in in_chunks(group):
+            ids = [job.job_id for job in some]
+            done = tx.connection.execute(
+                sa.update(job_items)
+                .where(job_items.c.job_id.in_(ids), job_items.c.status == state)
+                .values(status=target, updated_at=tx.now, **(values or {}))
+            )
+            if done.rowcount != len(ids):
+                raise LostLease(f"{len(ids) - done.rowcount} of {len(ids)} jobs changed while they were being moved")
+        _write_audit(tx, group, target, reason, error)
         count(tx, _change(group, target))
 
 
@@ -106,7 +121,8 @@ def _change(jobs: Sequence[Job], to: State | None) -> Counter[tuple[str, str]]:
 
 
 def delete(tx: Transaction, jobs: Sequence[Job]) -> None:
-    tx.connection.execute(sa.delete(job_items).where(job_items.c.job_id.in_([job.job_id for job in jobs])))
+    for some in in_chunks(jobs):
+        tx.connection.execute(sa.delete(job_items).where(job_items.c.job_id.in_([job.job_id for job in some])))
     count(tx, _change(jobs, None))
 
 
@@ -117,7 +133,7 @@ def _by_state(jobs: Sequence[Job]) -> dict[State, list[Job]]:
     return groups
 
 
-def write_audit(tx: Transaction, jobs: Sequence[Job], to: State, reason: str, error: str | None = None) -> None:
+def _write_audit(tx: Transaction, jobs: Sequence[Job], to: State, reason: str, error: str | None = None) -> None:
     tx.connection.execute(
         sa.insert(state_transitions),
         [
@@ -129,8 +145,8 @@ def write_audit(tx: Transaction, jobs: Sequence[Job], to: State, reason: str, er
                 "timestamp": tx.now,
                 "worker_id": job.worker_id,
                 "run_id": job.run_id,
-                "reason": reason[:SNIPPET_LENGTH],
-                "error_snippet": None if error is None else error[:SNIPPET_LENGTH],
+                "reason": clean(reason, SNIPPET_LENGTH),
+                "error_snippet": None if error is None else clean(error, SNIPPET_LENGTH),
             }
             for job in jobs
         ],
@@ -138,12 +154,20 @@ def write_audit(tx: Transaction, jobs: Sequence[Job], to: State, reason: str, er
 
 
 def count(tx: Transaction, change: Mapping[tuple[str, str], int]) -> None:
-    """Keep the number of jobs per queue type and state."""
+    """Note how the number of jobs per queue type and state changes."""
+    tx.counts.update(change)
+
+
+def write_counts(tx: Transaction) -> None:
+    """The last thing a transaction does.
+
+    Its rows are the ones that several workers share: locked last, for the shortest time, and always in the
+    same order, so that no two ever wait for each other in a circle.
+    """
     slot = os.getpid() % COUNT_SLOTS
-    # Always in the same order: two workers in one slot never wait for each other in a circle.
     rows = [
         {"queue_type": queue_type, "status": status, "slot": slot, "jobs": number}
-        for (queue_type, status), number in sorted(change.items())
+        for (queue_type, status), number in sorted(tx.counts.items())
         if number
     ]
     if rows:
@@ -167,16 +191,15 @@ def end_attempt(
     code: str | None = None,
     error: str | None = None,
     cost: Mapping[str, Any] | None = None,
-    at: datetime | None = None,
 ) -> None:
     tx.connection.execute(
         sa.update(attempts)
         .where(attempts.c.job_id == job.job_id, attempts.c.number == job.claim_count, attempts.c.ended_at.is_(None))
         .values(
-            ended_at=tx.now if at is None else at,
+            ended_at=tx.now,
             outcome=outcome,
-            error_code=code,
-            error=None if error is None else error[:ERROR_LENGTH],
+            error_code=None if code is None else clean(code, CODE_LENGTH),
+            error=None if error is None else clean(error, ERROR_LENGTH),
             cost=dict(cost or {}),
             run_id=job.run_id,
         )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Attempt, Job, QueueType, Transition
-from content_pipeline.manifest.moves import UnknownJob, as_job
+from content_pipeline.manifest.moves import UnknownJob, as_job, in_chunks
 from content_pipeline.manifest.schema import attempts, job_counts, job_items, state_transitions
 from content_pipeline.manifest.steering import Which
+
+ID_LENGTH = 26
 
 
 def counts_query() -> sa.Select[Any]:
@@ -30,16 +33,27 @@ def counts(connection: sa.Connection) -> dict[QueueType, dict[State, int]]:
 
 def get(connection: sa.Connection, job_id: str) -> Job:
     """By its id, or the beginning of it when that is clear."""
-    query = sa.select(job_items).where(job_items.c.job_id.startswith(job_id.upper(), autoescape=True)).limit(2)
-    rows = connection.execute(query).all()
+    wanted = job_id.upper()
+    # A whole id is found by the index; a beginning is typed by a person, who can wait for a scan.
+    whole = job_items.c.job_id == wanted
+    matches = whole if len(wanted) == ID_LENGTH else job_items.c.job_id.startswith(wanted, autoescape=True)
+    rows = connection.execute(sa.select(job_items).where(matches).limit(2)).all() if wanted else []
     if len(rows) != 1:
-        raise UnknownJob(f"{'no job' if not rows else 'more than one job'} starts with {job_id}")
+        raise UnknownJob(f"{'more than one job' if rows else 'no job'} starts with {job_id!r}")
     return as_job(rows[0])
 
 
 def list_jobs(connection: sa.Connection, which: Which, limit: int | None = None, offset: int = 0) -> list[Job]:
-    query = sa.select(job_items).where(*which.conditions()).order_by(job_items.c.job_id).offset(offset)
-    return [as_job(row) for row in connection.execute(query if limit is None else query.limit(limit))]
+    if which.job_ids is None:
+        return _page(connection, which, limit, offset)
+    named = [replace(which, job_ids=ids) for ids in in_chunks(sorted(set(which.job_ids)))]
+    found = [job for some in named for job in _page(connection, some)]
+    return found[offset:] if limit is None else found[offset : offset + limit]
+
+
+def _page(connection: sa.Connection, which: Which, limit: int | None = None, offset: int = 0) -> list[Job]:
+    query = sa.select(job_items).where(*which.conditions()).order_by(job_items.c.job_id).limit(limit).offset(offset)
+    return [as_job(row) for row in connection.execute(query)]
 
 
 def find(connection: sa.Connection, queue_type: QueueType, video_path: str) -> Job | None:

@@ -42,7 +42,7 @@ def orphans_query(tx: Transaction) -> sa.Select[Any]:
     return sa.select(job_items).where(job_items.c.status == State.RUNNING, job_items.c.lease_expires_at < tx.now)
 
 
-def workers_of(tx: Transaction) -> Sequence[str]:
+def workers_of(connection: sa.Connection) -> Sequence[str]:
     """Who holds jobs right now."""
     query = sa.select(job_items.c.worker_id).where(job_items.c.status == State.RUNNING).distinct()
-    return [worker for worker in tx.connection.execute(query).scalars() if worker is not None]
+    return [worker for worker in connection.execute(query).scalars() if worker is not None]

@@ -11,7 +11,7 @@ metadata = sa.MetaData()
 
 
 class PathText(sa.types.TypeDecorator[str]):
-    """A path as text that any database stores, also when its bytes are no UTF-8.
+    """A path as text that any database stores, also when its bytes are no UTF-8, in the order of its bytes.
 
     Undecodable bytes, which Python keeps as lone surrogates, move to a private plane that no file
     name uses, and back when read.
@@ -22,11 +22,19 @@ class PathText(sa.types.TypeDecorator[str]):
 
     _SHIFT = 0x10FC80 - 0xDC80
 
+    def load_dialect_impl(self, dialect: Any) -> Any:
+        # In a language's own order `/` counts for nothing, and what lies below a folder is no range.
+        return dialect.type_descriptor(sa.Text(collation="C") if dialect.name == "postgresql" else sa.Text())
+
     def process_bind_param(self, value: str | None, dialect: Any) -> str | None:
-        return value if value is None or value.isascii() else self._moved(value, 0xDC80, self._SHIFT)
+        return None if value is None else self.stored(value)
 
     def process_result_value(self, value: str | None, dialect: Any) -> str | None:
         return value if value is None or value.isascii() else self._moved(value, 0x10FC80, -self._SHIFT)
+
+    @classmethod
+    def stored(cls, path: str) -> str:
+        return path if path.isascii() else cls._moved(path, 0xDC80, cls._SHIFT)
 
     @staticmethod
     def _moved(text: str, first: int, shift: int) -> str:
@@ -93,7 +101,7 @@ job_items = sa.Table(
     sa.Column("lease_expires_at", Instant),
     sa.Column("cancel_requested", sa.Boolean, nullable=False),
     sa.Column("run_id", sa.String(64)),
-    sa.Column("progress", sa.JSON),
+    sa.Column("progress", sa.JSON(none_as_null=True)),
     sa.Column("error_code", sa.String(40)),
     sa.Column("last_error", sa.Text),
     sa.Column("output_files", sa.JSON, nullable=False),

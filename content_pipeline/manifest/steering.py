@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import FINISHED, MOVES, IllegalMove, Move, State
 from content_pipeline.manifest.model import Job, QueueType
-from content_pipeline.manifest.moves import UnknownJob, as_job, delete, locked, move
+from content_pipeline.manifest.moves import CHUNK, UnknownJob, as_job, delete, in_chunks, locked, move
 from content_pipeline.manifest.schema import (
     attempts,
     breakers,
@@ -57,90 +57,122 @@ class Which:
 
 def cancel(tx: Transaction, which: Which) -> tuple[int, int]:
     """Cancel what waits; ask what runs to stop. Returns how many of each."""
-    jobs = _movable(tx, which, Move.CANCEL)
-    running = [job for job in jobs if job.status is State.RUNNING]
-    waiting = [job for job in jobs if job.status is not State.RUNNING]
-    if running:
-        ids = [job.job_id for job in running]
-        tx.connection.execute(sa.update(job_items).where(job_items.c.job_id.in_(ids)).values(cancel_requested=True))
-    move(tx, waiting, Move.CANCEL, "cancelled by a person", {"completed_at": tx.now})
-    return len(waiting), len(running)
+    cancelled = asked = 0
+    for jobs in _movable(tx, which, Move.CANCEL):
+        running = [job.job_id for job in jobs if job.status is State.RUNNING]
+        waiting = [job for job in jobs if job.status is not State.RUNNING]
+        if running:
+            wish = sa.update(job_items).where(job_items.c.job_id.in_(running)).values(cancel_requested=True)
+            tx.connection.execute(wish)
+        move(tx, waiting, Move.CANCEL, "cancelled by a person", {"completed_at": tx.now})
+        cancelled, asked = cancelled + len(waiting), asked + len(running)
+    return cancelled, asked
 
 
 def discard(tx: Transaction, which: Which) -> int:
-    jobs = _movable(tx, which, Move.DISCARD)
-    move(tx, jobs, Move.DISCARD, "discarded by a person", {"completed_at": tx.now})
-    return len(jobs)
+    return _move_all(tx, which, Move.DISCARD, "discarded by a person", {"completed_at": tx.now})
 
 
 def resume(tx: Transaction, which: Which) -> int:
-    jobs = _movable(tx, which, Move.RESUME)
-    move(tx, jobs, Move.RESUME, "resumed by a person", {**FORGIVEN, "available_at": tx.now})
-    return len(jobs)
+    return _move_all(tx, which, Move.RESUME, "resumed by a person", {**FORGIVEN, "available_at": tx.now})
 
 
 def retry(tx: Transaction, which: Which, reason: str) -> int:
-    jobs = _movable(tx, which, Move.RETRY)
-    move(tx, jobs, Move.RETRY, reason, {**FORGIVEN, "available_at": tx.now})
-    return len(jobs)
+    return _move_all(tx, which, Move.RETRY, reason, {**FORGIVEN, "available_at": tx.now})
 
 
 def spoil(tx: Transaction, which: Which, reason: str) -> int:
     """What these jobs made no longer holds."""
-    jobs = _movable(tx, which, Move.SPOIL)
-    move(tx, jobs, Move.SPOIL, reason, {**FRESH, "available_at": tx.now})
-    return len(jobs)
+    return _move_all(tx, which, Move.SPOIL, reason, {**FRESH, "available_at": tx.now})
 
 
-def _movable(tx: Transaction, which: Which, by: Move) -> list[Job]:
-    """The jobs an order applies to. Named ones must all allow it; of the rest, those that do are meant."""
-    query = sa.select(job_items).where(*which.conditions()).order_by(job_items.c.job_id)
+def _move_all(tx: Transaction, which: Which, by: Move, reason: str, values: Mapping[str, Any]) -> int:
+    moved = 0
+    for jobs in _movable(tx, which, by):
+        move(tx, jobs, by, reason, values)
+        moved += len(jobs)
+    return moved
+
+
+def _movable(tx: Transaction, which: Which, by: Move) -> Iterator[Sequence[Job]]:
+    """The jobs an order applies to, some at a time. Named ones must all allow it; else those that do are meant."""
     if which.job_ids is None:
-        query = query.where(job_items.c.status.in_(list(MOVES[by])))
-    jobs = [as_job(row) for row in tx.connection.execute(locked(query))]
-    if which.job_ids is not None:
-        missing = set(which.job_ids) - {job.job_id for job in jobs}
+        yield from _some_at_a_time(tx, [*which.conditions(), job_items.c.status.in_(list(MOVES[by]))])
+        return
+    named = sorted(set(which.job_ids))
+    for ids in in_chunks(named):
+        jobs = [job for some in _some_at_a_time(tx, replace(which, job_ids=ids).conditions()) for job in some]
+        missing = set(ids) - {job.job_id for job in jobs}
         if missing:
             raise UnknownJob(f"no such job: {', '.join(sorted(missing))}")
         refused = next((job for job in jobs if job.status not in MOVES[by]), None)
         if refused is not None:
             raise IllegalMove(f"job {refused.job_id} is {refused.status}; `{by}` does not apply to it")
-    return jobs
+        yield jobs
+
+
+def _some_at_a_time(tx: Transaction, conditions: Sequence[sa.ColumnElement[bool]]) -> Iterator[Sequence[Job]]:
+    """Locked, in the order of their ids, in pieces: an order about 100,000 jobs needs little memory."""
+    last = ""
+    while True:
+        query = sa.select(job_items).where(*conditions, job_items.c.job_id > last).order_by(job_items.c.job_id)
+        jobs = [as_job(row) for row in tx.connection.execute(locked(query.limit(CHUNK)))]
+        if not jobs:
+            return
+        yield jobs
+        last = jobs[-1].job_id
 
 
 def prune(tx: Transaction, before: datetime) -> dict[str, int]:
     """Forget the history of what ended before a time, and the jobs of videos that are gone.
 
     A finished job of a file that is still there keeps its row: without it the next scan would take the
-    video for a new one.
+    video for a new one. So does a calibration, whose subject is no video.
     """
     old = [job_items.c.status.in_(list(FINISHED)), job_items.c.completed_at < before]
-    gone = sa.not_(
-        sa.exists().where(videos.c.path == sa.type_coerce(job_items.c.video_path, sa.Text), sa.not_(videos.c.offline))
-    )
-    forgotten = [as_job(row) for row in tx.connection.execute(locked(sa.select(job_items).where(*old, gone)))]
-    ended = sa.select(job_items.c.job_id).where(*old)
-    latest = sa.select(sa.func.max(state_transitions.c.id)).group_by(state_transitions.c.job_id)
-    transitions = tx.connection.execute(
-        sa.delete(state_transitions).where(
-            state_transitions.c.timestamp < before,
-            state_transitions.c.job_id.in_(ended),
-            state_transitions.c.id.not_in(latest),
-        )
-    ).rowcount
-    delete(tx, forgotten)
-    ids = [job.job_id for job in forgotten]
-    for table in (state_transitions, attempts):
-        tx.connection.execute(sa.delete(table).where(table.c.job_id.in_(ids)))
-    return {"jobs": len(forgotten), "transitions": transitions}
+    seen = sa.exists().where(videos.c.path == job_items.c.video_path, sa.not_(videos.c.offline))
+    gone = [*old, job_items.c.queue_type != QueueType.CALIBRATION, sa.not_(seen)]
+    forgotten = transitions = 0
+    for jobs in _some_at_a_time(tx, gone):
+        delete(tx, jobs)
+        transitions += _forget_history(tx, [job.job_id for job in jobs])
+        forgotten += len(jobs)
+    for jobs in _some_at_a_time(tx, old):
+        transitions += _shorten_history(tx, [job.job_id for job in jobs], before)
+    transitions += _forget_the_cleared(tx, before)
+    return {"jobs": forgotten, "transitions": transitions}
+
+
+def _shorten_history(tx: Transaction, ids: Sequence[str], before: datetime) -> int:
+    """The last transition stays: it says how the job came to its state."""
+    changes = state_transitions.c
+    latest = sa.select(sa.func.max(changes.id)).where(changes.job_id.in_(ids)).group_by(changes.job_id)
+    old = changes.job_id.in_(ids), changes.timestamp < before, changes.id.not_in(latest)
+    return tx.connection.execute(sa.delete(state_transitions).where(*old)).rowcount
+
+
+def _forget_history(tx: Transaction, ids: Sequence[str]) -> int:
+    tx.connection.execute(sa.delete(attempts).where(attempts.c.job_id.in_(ids)))
+    return tx.connection.execute(sa.delete(state_transitions).where(state_transitions.c.job_id.in_(ids))).rowcount
+
+
+def _forget_the_cleared(tx: Transaction, before: datetime) -> int:
+    """The history that jobs left behind when a person cleared them."""
+    for_ever = sa.not_(sa.exists().where(job_items.c.job_id == state_transitions.c.job_id))
+    gone = sa.select(state_transitions.c.job_id).where(for_ever).group_by(state_transitions.c.job_id)
+    ids = tx.connection.execute(gone.having(sa.func.max(state_transitions.c.timestamp) < before)).scalars().all()
+    return sum(_forget_history(tx, some) for some in in_chunks(ids))
 
 
 def clear(tx: Transaction, which: Which) -> int:
-    """Remove jobs that are not running; their history stays."""
-    query = sa.select(job_items).where(*which.conditions(), job_items.c.status != State.RUNNING)
-    jobs = [as_job(row) for row in tx.connection.execute(locked(query))]
-    delete(tx, jobs)
-    return len(jobs)
+    """Remove jobs that are not running; their history stays until it is pruned."""
+    cleared = 0
+    for ids in [None] if which.job_ids is None else in_chunks(which.job_ids):
+        these = replace(which, job_ids=ids).conditions()
+        for jobs in _some_at_a_time(tx, [*these, job_items.c.status != State.RUNNING]):
+            delete(tx, jobs)
+            cleared += len(jobs)
+    return cleared
 
 
 def reset(tx: Transaction) -> None:

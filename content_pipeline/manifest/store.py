@@ -5,18 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from content_pipeline.errors import RetryPolicy
-from content_pipeline.manifest import breakers, claiming, reading, rescue, steering, working
+from content_pipeline.manifest import breakers, claiming, intake, reading, rescue, steering, working
 from content_pipeline.manifest.breaker import Breaker
-from content_pipeline.manifest.database import Transaction, transaction
+from content_pipeline.manifest.check import Violation, check
+from content_pipeline.manifest.database import Transaction, connected, database_now, transaction
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Attempt, Job, Lease, QueueType, Renewal, Request, Result, Transition
-from content_pipeline.manifest.moves import held
+from content_pipeline.manifest.moves import held, write_counts
 from content_pipeline.manifest.retry import Decision
 from content_pipeline.manifest.steering import Which
 
@@ -43,7 +45,7 @@ class Manifest:
 
     def enqueue(self, requests: Sequence[Request]) -> int:
         with self._transaction() as tx:
-            return claiming.enqueue(tx, requests)
+            return intake.enqueue(tx, requests)
 
     def claim(
         self,
@@ -51,9 +53,10 @@ class Manifest:
         number: int = 1,
         queue_type: QueueType = QueueType.PROCESSING,
         job_ids: Sequence[str] | None = None,
+        config_hash: str | None = None,
     ) -> list[Job]:
         with self._transaction() as tx:
-            return claiming.claim(tx, worker_id, number, queue_type, self._lease_s, job_ids)
+            return claiming.claim(tx, worker_id, number, queue_type, self._lease_s, job_ids, config_hash)
 
     # --- what a worker says; all of it fenced
 
@@ -63,18 +66,24 @@ class Manifest:
 
     def report_progress(self, lease: Lease, progress: dict[str, Any]) -> None:
         with self._transaction() as tx:
-            working.note(tx, lease, {"progress": progress})
+            working.report_progress(tx, lease, progress)
 
     def report_run(self, lease: Lease, run_id: str, video_key: str | None = None) -> None:
         with self._transaction() as tx:
-            working.note(tx, lease, {"run_id": run_id, "video_key": video_key})
+            working.report_run(tx, lease, run_id, video_key)
 
     @contextmanager
     def fenced(self, lease: Lease) -> Iterator[None]:
-        """While this block runs nobody else can get the job: the place to publish. Raises when the lease is gone."""
+        """While this block runs nobody else can get the job: the place to publish. Raises when the lease is gone.
+
+        Only renames belong here, no copying: on SQLite every other worker waits meanwhile.
+        """
         with self._transaction() as tx:
             held(tx, lease)
             yield
+            # However long that took, the success that is said next finds a whole lease.
+            now = database_now(tx.connection) if self._now is None else self._now()
+            working.renew(replace(tx, now=now), lease.worker_id, [lease], self._lease_s)
 
     def succeed(self, lease: Lease, result: Result) -> None:
         with self._transaction() as tx:
@@ -150,38 +159,43 @@ class Manifest:
     # --- looking
 
     def counts(self) -> dict[QueueType, dict[State, int]]:
-        with self.engine.connect() as connection:
+        with connected(self.engine) as connection:
             return reading.counts(connection)
 
     def get(self, job_id: str) -> Job:
-        with self.engine.connect() as connection:
+        with connected(self.engine) as connection:
             return reading.get(connection, job_id)
 
     def find(self, queue_type: QueueType, video_path: str) -> Job | None:
-        with self.engine.connect() as connection:
+        with connected(self.engine) as connection:
             return reading.find(connection, queue_type, video_path)
 
     def list(self, which: Which = ALL, limit: int | None = None, offset: int = 0) -> list[Job]:
-        with self.engine.connect() as connection:
+        with connected(self.engine) as connection:
             return reading.list_jobs(connection, which, limit, offset)
 
     def history(self, job_id: str) -> Sequence[Transition]:
-        with self.engine.connect() as connection:
+        with connected(self.engine) as connection:
             return reading.history(connection, job_id)
 
     def attempts(self, job_id: str) -> Sequence[Attempt]:
-        with self.engine.connect() as connection:
+        with connected(self.engine) as connection:
             return reading.attempts_of(connection, job_id)
 
-    def breakers(self) -> list[Breaker]:
-        with self._transaction() as tx:
-            return breakers.read(tx)
+    def breakers(self) -> Sequence[Breaker]:
+        with connected(self.engine) as connection:
+            return breakers.read(connection)
 
     def workers(self) -> Sequence[str]:
-        with self._transaction() as tx:
-            return rescue.workers_of(tx)
+        with connected(self.engine) as connection:
+            return rescue.workers_of(connection)
+
+    def check(self, digest_of: Callable[[str], str | None] | None = None) -> Sequence[Violation]:
+        """What is wrong, if anything; `digest_of` gives the sha256 of an output, or None when it is not there."""
+        return check(self.engine, digest_of)
 
     @contextmanager
     def _transaction(self) -> Iterator[Transaction]:
         with transaction(self.engine, None if self._now is None else self._now()) as tx:
             yield tx
+            write_counts(tx)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from content_pipeline.manifest.database import connected, transaction
+from content_pipeline.manifest.moves import insert_for
 from content_pipeline.manifest.schema import videos
 
 
@@ -58,17 +60,16 @@ class VideoStore:
             "full": video.full,
             "last_seen": now,
         }
-        with self._engine.begin() as connection:
-            updated = connection.execute(sa.update(videos).where(videos.c.path == str(video.path)).values(values))
-            if updated.rowcount == 0:
-                connection.execute(sa.insert(videos).values(path=str(video.path), first_seen=now, **values))
+        with transaction(self._engine, now) as tx:
+            statement = insert_for(tx, videos).values(path=str(video.path), first_seen=now, **values)
+            tx.connection.execute(statement.on_conflict_do_update(index_elements=["path"], set_=values))
 
     def forget(self, path: Path) -> None:
-        with self._engine.begin() as connection:
-            connection.execute(sa.delete(videos).where(videos.c.path == str(path)))
+        with transaction(self._engine, self._now()) as tx:
+            tx.connection.execute(sa.delete(videos).where(videos.c.path == str(path)))
 
     def _select(self, condition: sa.ColumnElement[bool]) -> Sequence[KnownVideo]:
         query = sa.select(videos).where(condition).order_by(videos.c.last_seen.desc(), videos.c.path)
-        with self._engine.connect() as connection:
+        with connected(self._engine) as connection:
             rows = connection.execute(query).all()
         return [KnownVideo(Path(row.path), Path(row.root), row.key, row.signature, row.quick, row.full) for row in rows]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from content_pipeline.artifacts import Artifact, Draft, hash_file, publish
+from content_pipeline.artifacts import Artifact, Draft, hash_file, publication, sha256_of
 from content_pipeline.errors import from_os_error
+from content_pipeline.failpoints import reached
 from content_pipeline.media.render.choice import choose
 from content_pipeline.media.render.clip import Clip, Mode, render_clip
 from content_pipeline.media.render.join import join
@@ -54,7 +55,8 @@ def _make(draft: Draft, bench: Workbench, video_key: str, decision: Decision) ->
         cut = [_clip(bench, source, decision, choice.mode, number) for number in range(len(spans))]
         draft.write_bytes("sheet.jpg", _sheet(source, decision, spans))
     joined = join([clip for clip, _ in cut], bench.settings.render, draft.path("montage.mp4"))
-    verify_montage(joined)
+    exact_s = None if choice.mode == "copy" else sum(span.duration_s for span in spans)
+    verify_montage(joined, exact_s)
     draft.facts = {
         "clips": len(cut),
         "clips_reused": sum(reused for _, reused in cut),
@@ -99,25 +101,34 @@ def _sheet(source: Source, decision: Decision, spans: tuple[Span, ...]) -> bytes
     return contact_sheet(source, decision.sound.content.info, spans)
 
 
-def _publish(bench: Workbench, video_key: str, made: Artifact, decided: Artifact) -> tuple[tuple[Path, ...], bool]:
+def _publish(bench: Workbench, video_key: str, made: Artifact, decided: Artifact) -> tuple[dict[Path, str], bool]:
     """Put the outputs where people look; without highlights, take back what no longer holds."""
     folder = bench.settings.output_dir.absolute()
-    sources = {"plot.png": decided.path("plot.png")} | {name: made.path(name) for name in made.hashes}
-    hashes: Mapping[str, str] = {**made.hashes, "plot.png": decided.hashes["plot.png"]}
-    outputs, fresh = [], False
+    targets = {name: folder / f"{video_key}{ending}" for name, ending in PUBLISHED.items()}
     try:
-        for name, ending in PUBLISHED.items():
-            target = folder / f"{video_key}{ending}"
-            if not made.facts["clips"]:
-                target.unlink(missing_ok=True)
-                continue
-            if not _is_same(sources[name], target, hashes[name]):
-                publish(sources[name], target)
-                fresh = True
-            outputs.append(target)
+        if not made.facts["clips"]:
+            return {}, _take_back(bench, targets.values())
+        sources = {name: made.path(name) for name in made.hashes} | {"plot.png": decided.path("plot.png")}
+        hashes = {**made.hashes, "plot.png": decided.hashes["plot.png"]}
+        stale = [name for name in targets if not _is_same(sources[name], targets[name], hashes[name])]
+        with publication({sources[name]: targets[name] for name in stale}) as place:
+            reached("staged")
+            if stale:
+                with bench.guard():
+                    place()
+            reached("published")
+        return {target: sha256_of(target) for target in targets.values()}, bool(stale)
     except OSError as error:
         raise from_os_error(error, folder) from error
-    return tuple(outputs), fresh
+
+
+def _take_back(bench: Workbench, targets: Iterable[Path]) -> bool:
+    outdated = [target for target in targets if target.exists()]
+    if outdated:
+        with bench.guard():
+            for target in outdated:
+                target.unlink(missing_ok=True)
+    return bool(outdated)
 
 
 def _is_same(source: Path, target: Path, recorded: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from content_pipeline.artifacts import Artifact, ArtifactStore, Draft
-from content_pipeline.errors import FileInUse, MissingFile, printable
+from content_pipeline.errors import FileInUse, LibraryOffline, MissingFile, printable
+from content_pipeline.failpoints import reached
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
 from content_pipeline.media.source import Source, open_source
 from content_pipeline.settings import Settings, Stage, digest_of
@@ -30,6 +31,7 @@ class Workbench:
     artifacts: ArtifactStore
     videos: VideoStore
     progress: Progress = no_progress
+    guard: Callable[[], AbstractContextManager[None]] = nullcontext  # entered around publishing
     force: bool = False  # make everything anew, whatever exists
 
     def stage_key(self, stage: Stage, **inputs: object) -> str:
@@ -48,6 +50,8 @@ class Workbench:
         if not paths:
             raise MissingFile(f"no file is known for the video {key}; scan its folder first")
         known = next((video for video in paths if video.path.exists()), paths[0])
+        if not known.root.is_dir():
+            raise LibraryOffline(f"{printable(known.root)} is not there")
         with open_source(known.path, known.root) as source:
             yield source, known
 
@@ -73,17 +77,19 @@ class StageResult:
     artifact: Artifact
     reused: bool
     seconds: float
-    outputs: tuple[Path, ...] = ()
+    outputs: Mapping[Path, str] = field(default_factory=dict)  # published files and their SHA-256
 
 
 def obtain(bench: Workbench, stage: Stage, key: str, make: Callable[[Draft], None]) -> StageResult:
     """Find the artifact of this key intact, or make it."""
     started = time.monotonic()
-    found = None if bench.force else bench.artifacts.find(stage, key)
-    if found is not None:
-        return StageResult(stage, key, found, True, time.monotonic() - started)
-    with bench.artifacts.draft(stage, key) as draft:
-        make(draft)
+    with bench.artifacts.only_one(stage, key):  # the same content twice in a library is still done once
+        found = None if bench.force else bench.artifacts.find(stage, key)
+        if found is not None:
+            return StageResult(stage, key, found, True, time.monotonic() - started)
+        with bench.artifacts.draft(stage, key) as draft:
+            make(draft)
+        reached(f"{stage}_sealed")
     made = bench.artifacts.find(stage, key)
     if made is None:
         raise FileInUse(f"the {stage} artifact {key[:12]} was damaged as soon as it was written")

@@ -54,40 +54,22 @@ class _Child:
 
 
 class Pool:
+    """Starts children, and hears from them. The caller's loop decides what starts when."""
+
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._children: dict[int, _Child] = {}
         self._selector = selectors.DefaultSelector()
 
-    def run(self, tasks: Iterator[Task]) -> Iterator[Said | Ended | None]:
-        """Run all tasks; yields what children say, and None now and then so that the caller can look around."""
-        pending: Iterator[Task] | None = tasks
-        try:
-            while pending is not None or self._children:
-                while pending is not None and len(self._children) < self._slots:
-                    task = next(pending, None)
-                    if task is None:
-                        pending = None
-                        break
-                    self._start(task)
-                yield from self._listen()
-                yield None
-        finally:
-            self.stop()
+    @property
+    def has_room(self) -> bool:
+        return len(self._children) < self._slots
 
-    def stop(self, grace_s: float = 5.0) -> None:
-        """Ask the children to end, then make them."""
-        for child in self._children.values():
-            _signal_group(child.pid, signal.SIGTERM)
-        deadline = time.monotonic() + grace_s
-        while self._children and time.monotonic() < deadline:
-            for _ in self._listen():
-                pass
-        for child in list(self._children.values()):
-            _signal_group(child.pid, signal.SIGKILL)
-            self._reap(child)
+    @property
+    def running(self) -> frozenset[str]:
+        return frozenset(child.task.name for child in self._children.values())
 
-    def _start(self, task: Task) -> None:
+    def start(self, task: Task) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         reader, writer = os.pipe()
@@ -100,8 +82,12 @@ class Pool:
         self._children[reader] = _Child(task, pid, reader)
         self._selector.register(reader, selectors.EVENT_READ)
 
-    def _listen(self) -> Iterator[Said | Ended]:
-        for ready, _ in self._selector.select(timeout=0.2):
+    def listen(self, timeout_s: float = 0.2) -> Iterator[Said | Ended]:
+        """What children said, and which ended; waits a moment if there is nothing."""
+        if not self._children:
+            time.sleep(timeout_s)
+            return
+        for ready, _ in self._selector.select(timeout_s):
             child = self._children[ready.fd]
             data = os.read(child.pipe, 1 << 16)
             if not data:
@@ -110,6 +96,25 @@ class Pool:
             *lines, child.unread = (child.unread + data).split(b"\n")
             for line in lines:
                 yield Said(child.task, json.loads(line))
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a child and all it started."""
+        for child in self._children.values():
+            if child.task.name == name:
+                _signal_group(child.pid, number)
+
+    def stop(self, grace_s: float = 5.0) -> list[Said | Ended]:
+        """Ask the children to end, then make them; returns what they still had to say."""
+        last_words: list[Said | Ended] = []
+        for child in self._children.values():
+            _signal_group(child.pid, signal.SIGTERM)
+        deadline = time.monotonic() + grace_s
+        while self._children and time.monotonic() < deadline:
+            last_words += self.listen()
+        for child in list(self._children.values()):
+            _signal_group(child.pid, signal.SIGKILL)
+            last_words.append(Ended(child.task, self._reap(child)))
+        return last_words
 
     def _reap(self, child: _Child) -> str | None:
         self._selector.unregister(child.pipe)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.artifacts import ArtifactStore, publish, write_whole
+from content_pipeline.artifacts import ArtifactStore, publication, write_whole
 from content_pipeline.errors import DiskFull
 
 KEY = "ab" + "0" * 62
@@ -97,12 +97,40 @@ def test_the_draft_of_a_killed_process_is_swept_and_a_living_one_is_kept(tmp_pat
 def test_publishing_replaces_what_stood_there(tmp_path: Path):
     source, target = tmp_path / "a", tmp_path / "out" / "b"
     source.write_text("new")
-    publish(source, target)
-    target.unlink()
+    target.parent.mkdir()
     target.write_text("old")
-    publish(source, target)
+    with publication({source: target}) as place:
+        assert target.read_text() == "old"
+        place()
     assert target.read_text() == "new"
     assert os.listdir(target.parent) == ["b"]
+
+
+def test_what_was_staged_and_not_placed_is_removed(tmp_path: Path):
+    source, target = tmp_path / "a", tmp_path / "out" / "b"
+    source.write_text("new")
+    with pytest.raises(ZeroDivisionError), publication({source: target}):
+        raise ZeroDivisionError
+    assert os.listdir(target.parent) == []
+
+
+def _make_slowly(root: Path, log: Path) -> None:
+    store = ArtifactStore(root)
+    with store.only_one("energy", KEY):
+        if store.find("energy", KEY) is None:
+            with log.open("a") as file:
+                file.write("made\n")
+            make(store)
+
+
+def test_of_several_who_want_the_same_artifact_one_makes_it(tmp_path: Path):
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=_make_slowly, args=(tmp_path / "a", tmp_path / "log")) for _ in range(6)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(30)
+    assert (tmp_path / "log").read_text() == "made\n"
 
 
 def test_a_file_is_written_whole(tmp_path: Path):

@@ -18,9 +18,9 @@ def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
 
         This is the only stage that decodes the whole recording. Changing a threshold never comes back here.
         """
-        with boundary("energy", listener):
+        with boundary("energy", listener) as meter:
             sound = run(workbench, context.partition_key)
-        return materialized(sound.result, _metadata(sound), listener)
+        return materialized(sound.result, _metadata(sound), listener, meter)
 
     return energy
 

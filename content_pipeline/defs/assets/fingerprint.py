@@ -19,10 +19,10 @@ def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
 
         A file that was only touched, renamed or moved keeps its digest, and nothing after it is done again.
         """
-        with boundary("fingerprint", listener):
+        with boundary("fingerprint", listener) as meter:
             content = run(workbench, context.partition_key)
             paths = [printable(video.path) for video in workbench.videos.with_key(context.partition_key)]
-        return materialized(content.result, _metadata(content, paths), listener)
+        return materialized(content.result, _metadata(content, paths), listener, meter)
 
     return fingerprint
 

@@ -20,10 +20,10 @@ def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
         Clips are kept one by one: changing the order or dropping one cuts nothing anew. A recording
         without highlights has no montage, and that is a success.
         """
-        with boundary("montage", listener):
+        with boundary("montage", listener) as meter:
             result = run(workbench, context.partition_key)
             checks = check_montage(result)
-        return materialized(result, _metadata(result), listener, checks)
+        return materialized(result, _metadata(result), listener, meter, checks)
 
     return montage
 
@@ -38,6 +38,6 @@ def _metadata(result: StageResult) -> dict[str, Any]:
         "clips_reused": facts["clips_reused"],
         "mode": facts["mode"],
         "why_this_mode": facts["reason"],
-        "output": dg.MetadataValue.path(printable(result.outputs[0])),
+        "output": dg.MetadataValue.path(printable(next(iter(result.outputs)))),
         "contact_sheet": image("jpeg", result.artifact.path("sheet.jpg").read_bytes(), "one picture per highlight"),
     }

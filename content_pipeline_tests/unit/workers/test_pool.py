@@ -10,8 +10,17 @@ import pytest
 from content_pipeline.workers.pool import Ended, Pool, Said, Task
 
 
+def run(pool: Pool, tasks: list[Task]):
+    """All that happens while these tasks run."""
+    waiting = list(tasks)
+    while waiting or pool.running:
+        while waiting and pool.has_room:
+            pool.start(waiting.pop(0))
+        yield from pool.listen()
+
+
 def events(pool: Pool, tasks: list[Task]):
-    return [event for event in pool.run(iter(tasks)) if event is not None]
+    return list(run(pool, tasks))
 
 
 def task(tmp_path: Path, name: str, run) -> Task:
@@ -71,13 +80,13 @@ def test_at_most_as_many_run_at_once_as_there_are_slots(tmp_path: Path):
         send("start")
         time.sleep(0.05)
 
-    running = most = 0
-    for event in Pool(2).run(iter([task(tmp_path, str(n), work) for n in range(6)])):
+    now = most = 0
+    for event in run(Pool(2), [task(tmp_path, str(n), work) for n in range(6)]):
         if isinstance(event, Said):
-            running += 1
-            most = max(most, running)
+            now += 1
+            most = max(most, now)
         elif isinstance(event, Ended):
-            running -= 1
+            now -= 1
     assert most == 2
 
 
@@ -86,9 +95,10 @@ def test_stopping_ends_children_and_what_they_started(tmp_path: Path):
         send(subprocess.Popen(["sleep", "600"]).pid)
         signal.pause()
 
-    running = Pool(1).run(iter([task(tmp_path, "a", work)]))
-    grandchild = next(event.value for event in running if isinstance(event, Said))
-    running.close()
+    pool = Pool(1)
+    grandchild = next(event.value for event in run(pool, [task(tmp_path, "a", work)]) if isinstance(event, Said))
+    (ended,) = pool.stop()
+    assert ended == Ended(ended.task, "ended with exit code 130")
     wait_until(lambda: not alive(grandchild))
 
 
@@ -100,8 +110,10 @@ import os
 def work(send):
     send(os.getpid())
     signal.pause()
-for event in Pool(1).run(iter([Task("a", work, Path(sys.argv[1]))])):
-    if isinstance(event, Said):
+pool = Pool(1)
+pool.start(Task("a", work, Path(sys.argv[1])))
+while True:
+    for event in pool.listen():
         print(event.value, flush=True)
 """
 

@@ -10,6 +10,9 @@ down_revision = None
 
 
 def upgrade() -> None:
+    # The first release made this table without writing down a version.
+    if sa.inspect(op.get_bind()).has_table("videos"):
+        return
     op.create_table(
         "videos",
         sa.Column("path", PathText, primary_key=True),

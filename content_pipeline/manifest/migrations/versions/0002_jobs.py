@@ -115,4 +115,7 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index("ix_state_transitions_job_id", "state_transitions", ["job_id"], unique=False)
+    for column in ("path", "root"):
+        if op.get_bind().dialect.name == "postgresql":
+            op.alter_column("videos", column, type_=PathText, existing_nullable=False)
     op.add_column("videos", sa.Column("offline", sa.Boolean, server_default=sa.false(), nullable=False))

@@ -1,0 +1,124 @@
+"""`content-ai plan`: what would run and why, how long it would take, and whether there is room."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from content_pipeline.cli.options import resolve, settings_options
+from content_pipeline.cli.printing import print_document, print_result
+
+if TYPE_CHECKING:
+    from content_pipeline.cli.process import Request
+    from content_pipeline.library.plan import LibraryPlan, PlannedVideo
+
+MOST_ROWS = 50
+
+
+@click.command()
+@click.option("-i", "--input", "target", required=True, type=click.Path(), help="A recording, or a folder of them.")
+@click.option("-r", "--recursive", is_flag=True, default=None, help="Look into sub-folders too.")
+@click.option("--ext", help="Comma-separated file endings [mp4,mov,mkv,avi].")
+@click.option("-f", "--force", is_flag=True, help="As if everything were done again.")
+@click.option("--db", help="The manifest database, a path or a URL.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@settings_options
+def plan(
+    target: str,
+    recursive: bool | None,
+    ext: str | None,
+    force: bool,
+    db: str | None,
+    as_json: bool,
+    config_file: str | None,
+    state_dir: str | None,
+    assignments: tuple[str, ...],
+) -> int:
+    """Say what `process` would do, and why. Reads no recording and changes nothing."""
+    from content_pipeline.cli.process import Request
+
+    flags = {"library.recursive": recursive, "library.extensions": ext, "db": db}
+    settings = resolve(config_file, state_dir, assignments, flags).settings
+    return show_plan(Request(Path(target), settings, force, as_json=as_json))
+
+
+def show_plan(request: Request) -> int:
+    from content_pipeline.cli.live import LiveProgress
+    from content_pipeline.cli.main import EXIT_USAGE
+    from content_pipeline.cli.process import find_recordings
+    from content_pipeline.launcher.batch import Batch
+
+    found = find_recordings(request)
+    if found is None:
+        return EXIT_USAGE
+    batch = Batch(request.settings, LiveProgress(found, quiet=True), request.force)
+    planned = batch.plan(found)
+    document = describe(planned, request, batch.recent_costs())
+    print_document(document) if request.as_json else _print(planned, document["totals"])
+    return 0
+
+
+def describe(planned: LibraryPlan, request: Request, costs: list[dict[str, Any]]) -> dict[str, Any]:
+    from content_pipeline.library.plan import expected_seconds
+    from content_pipeline.library.space import free_bytes, needed_bytes
+
+    expected = expected_seconds(planned.videos, costs)
+    sizes = [video.found.signature.size_bytes for video in planned.to_run]
+    known_s = [seconds for seconds in expected.values() if seconds is not None]
+    return {
+        "videos": [_row(video, expected.get(video.found.path)) for video in planned.videos],
+        "renamed": [{"from": str(one.before.path), "to": str(one.found.path)} for one in planned.renamed],
+        "gone": [str(video.path) for video in planned.gone],
+        "totals": {
+            "videos": len(planned.videos),
+            "to_run": len(planned.to_run),
+            "up_to_date": sum(video.action == "keep" for video in planned.videos),
+            "expected_s": round(sum(known_s), 1) if known_s else None,
+            # Worked on one after the other, with what each leaves behind being small: the largest decides.
+            "bytes_needed": max((needed_bytes(size, request.settings) for size in sizes), default=0),
+            "bytes_free": free_bytes(request.settings.state_dir.absolute()),
+        },
+    }
+
+
+def _row(video: PlannedVideo, expected_s: float | None) -> dict[str, Any]:
+    return {
+        "path": str(video.found.path),
+        "key": None if video.job is None else video.job.video_key,
+        "status": "pending" if video.will_run else str(video.job.status) if video.job is not None else "new",
+        "action": str(video.action),
+        "stages": dict(video.reasons),
+        "expected_s": None if expected_s is None else round(expected_s, 1),
+        "note": video.note,
+    }
+
+
+def _print(planned: LibraryPlan, totals: dict[str, Any]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from content_pipeline.errors import printable
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for title in ("video", "action", "why"):
+        table.add_column(title, overflow="fold")
+    shown = [video for video in planned.videos if video.action != "keep"]
+    for video in shown[:MOST_ROWS]:
+        reasons = [f"{stage}: {why}" for stage, why in video.reasons.items()]
+        same = len(set(video.reasons.values())) == 1
+        why = video.note or (next(iter(video.reasons.values())) if same else "; ".join(reasons))
+        table.add_row(Text(printable(video.found.path.name)), Text(str(video.action)), Text(why))
+    if shown:
+        print_result(table)
+    if len(shown) > MOST_ROWS:
+        print_result(f"… and {len(shown) - MOST_ROWS} more; --json lists all.")
+    if planned.renamed:
+        print_result(f"{len(planned.renamed)} renamed or moved: their results move with them.")
+    time_needed = "unknown yet" if totals["expected_s"] is None else f"about {totals['expected_s'] / 60:.1f} minutes"
+    print_result(
+        f"{totals['videos']} videos: {totals['to_run']} to run, {totals['up_to_date']} up to date; time {time_needed}; "
+        f"{totals['bytes_needed'] / 1e9:.2f} GB needed, {totals['bytes_free'] / 1e9:.2f} GB free."
+    )

@@ -1,0 +1,75 @@
+"""Options that the queue's commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import click
+
+from content_pipeline.cli.options import resolve, settings_options
+from content_pipeline.errors import BadSettings
+from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.store import Manifest
+from content_pipeline.settings import Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def queue_options(command: Command) -> Command:
+    """`--db` and `--json`, with those that every command takes."""
+    command = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+    command = click.option("--db", help="The manifest database, a path or a URL.")(command)
+    return settings_options(command)
+
+
+def which_options(command: Command) -> Command:
+    """Which jobs are meant: by id, by error code, by age, by library."""
+    for option in (
+        click.option("--library", help="Only jobs of this library (its folder)."),
+        click.option("--since", help="Only jobs that changed in this time, e.g. 30m, 12h, 7d."),
+        click.option("--error-code", help="Only jobs with this error code."),
+        click.option(
+            "--type", "queue_type", type=click.Choice([str(one) for one in QueueType]), help="Only this type."
+        ),
+        click.argument("job_ids", nargs=-1),
+    ):
+        command = option(command)
+    return command
+
+
+def settings_of(given: dict[str, Any]) -> Settings:
+    """Take the shared options out of a command's arguments."""
+    config_file, state_dir, assignments = (given.pop(name) for name in ("config_file", "state_dir", "assignments"))
+    return resolve(config_file, state_dir, assignments, {"db": given.pop("db")}).settings
+
+
+def manifest_of(given: dict[str, Any]) -> Manifest:
+    settings = settings_of(given)
+    return Manifest(open_engine(settings.manifest_url), lease_s=settings.queue.lease_s)
+
+
+def which_of(manifest: Manifest, given: dict[str, Any], status: State | None = None) -> Which:
+    ids = given.get("job_ids")
+    return Which(
+        job_ids=[manifest.get(job_id).job_id for job_id in ids] if ids else None,
+        queue_type=None if given.get("queue_type") is None else QueueType(given["queue_type"]),
+        library=given.get("library"),
+        status=status,
+        error_code=given.get("error_code"),
+        since=None if given.get("since") is None else datetime.now(UTC) - duration(given["since"]),
+    )
+
+
+def duration(text: str) -> timedelta:
+    """`90s`, `30m`, `12h`, `7d`, `2w`."""
+    number, unit = text[:-1], text[-1:]
+    if not number.isdecimal() or unit not in _UNITS_S:
+        raise BadSettings(f"{text!r} is no time: write for example 30m, 12h or 7d")
+    return timedelta(seconds=int(number) * _UNITS_S[unit])

@@ -1,0 +1,95 @@
+"""`queue clear`, `prune` and `check`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from content_pipeline.artifacts import ArtifactStore, sha256_of
+from content_pipeline.cli.main import EXIT_FAILURE
+from content_pipeline.cli.printing import print_document, print_result
+from content_pipeline.cli.queue.options import (
+    duration,
+    manifest_of,
+    queue_options,
+    settings_of,
+    which_of,
+    which_options,
+)
+from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.store import Manifest
+
+
+@click.command()
+@click.option("--manifest", "whole", is_flag=True, help="Forget everything the manifest knows, history included.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Say what would be removed, and stop.")
+@which_options
+@queue_options
+def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
+    """Remove jobs that are not running. Artifacts and history stay, so that doing them again costs little."""
+    as_json = given.pop("as_json")
+    manifest = manifest_of(given)
+    which = which_of(manifest, given)
+    jobs = [job for job in manifest.list(which) if whole or job.status is not State.RUNNING]
+    what = f"{len(jobs)} jobs" + (" and everything else the manifest knows" if whole else "")
+    if dry_run:
+        return _tell(as_json, {"would_clear": len(jobs)}, f"Would remove {what}.")
+    if not yes:
+        click.confirm(f"Remove {what}?", abort=True, err=True)
+    if whole:
+        manifest.reset()
+    else:
+        manifest.clear(which)
+    return _tell(as_json, {"cleared": len(jobs)}, f"Removed {what}.")
+
+
+@click.command()
+@click.option("--older-than", default="90d", show_default=True, help="Age, e.g. 12h, 30d.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@queue_options
+def prune(older_than: str, yes: bool, **given: Any) -> int:
+    """Forget old history, and the finished jobs of recordings that are gone."""
+    as_json = given.pop("as_json")
+    manifest = manifest_of(given)
+    before = datetime.now(UTC) - duration(older_than)
+    if not yes:
+        click.confirm(f"Forget what ended more than {older_than} ago?", abort=True, err=True)
+    pruned = manifest.prune(before)
+    return _tell(as_json, pruned, f"Removed {pruned['jobs']} jobs and {pruned['transitions']} lines of history.")
+
+
+@click.command()
+@queue_options
+def check(**given: Any) -> int:
+    """Verify that the manifest, its history and the outputs agree."""
+    as_json = given.pop("as_json")
+    settings = settings_of(given)
+    manifest = Manifest(open_engine(settings.manifest_url))
+    violations = [asdict(one) for one in manifest.check(_hash_if_there)]
+    drafts = ArtifactStore(settings.state_dir.absolute() / "artifacts").abandoned_drafts()
+    violations += [{"invariant": "no draft outlives its process", "job_id": None, "detail": str(d)} for d in drafts]
+    if as_json:
+        print_document({"violations": violations})
+    else:
+        for one in violations:
+            print_result(f"{one['invariant']}: {one['detail']}" + (f" (job {one['job_id']})" if one["job_id"] else ""))
+        print_result(f"{len(violations)} violations." if violations else "Everything agrees.")
+    return EXIT_FAILURE if violations else 0
+
+
+def _hash_if_there(path: str) -> str | None:
+    try:
+        return sha256_of(Path(path))
+    except OSError:
+        return None
+
+
+def _tell(as_json: bool, document: dict[str, int], text: str) -> int:
+    print_document(document) if as_json else print_result(text)
+    return 0

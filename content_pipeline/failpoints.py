@@ -1,0 +1,37 @@
+"""Named points at which a test kills the program, to prove that nothing is lost there. Idle in production.
+
+`CONTENT_AI_KILL_AT=published` ends the command with SIGKILL, as a power cut would, when it gets there:
+in whichever of its processes that is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+POINTS = (
+    "scanned",
+    "planned",
+    "enqueued",
+    "claimed",
+    "identified",
+    "run_created",
+    "fingerprint_sealed",
+    "energy_sealed",
+    "detections_sealed",
+    "clip_sealed",
+    "montage_sealed",
+    "staged",
+    "published",
+    "run_ended",
+    "before_commit",
+    "committed",
+)
+
+_main = os.getpid()
+
+
+def reached(point: str) -> None:
+    if os.environ.get("CONTENT_AI_KILL_AT") == point:
+        os.kill(_main, signal.SIGKILL)
+        signal.pause()  # a child dies with its parent, a moment later

@@ -1,0 +1,62 @@
+"""What became of one recording, as it is told to a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from content_pipeline.errors import PipelineError, hint_for
+from content_pipeline.library.plan import STAGES
+from content_pipeline.manifest.catalog import Brief
+from content_pipeline.manifest.lifecycle import State
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`stages` maps each finished stage to `computed` or `reused`."""
+
+    path: Path
+    key: str | None = None
+    status: str = "pending"
+    error_code: str | None = None
+    error: str | None = None
+    hint: str | None = None
+    stages: dict[str, str] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    seconds: float = 0.0
+    facts: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def no_highlights(self) -> bool:
+        return self.status == "succeeded" and self.facts.get("clips") == 0
+
+
+class Watcher(Protocol):
+    def started(self, outcome: Outcome) -> None: ...
+
+    def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None: ...
+
+    def ended(self, outcome: Outcome) -> None: ...
+
+
+def refused(path: Path, error: PipelineError) -> Outcome:
+    return Outcome(path, status="failed", error_code=error.code, error=str(error), hint=error.hint)
+
+
+def of_job(path: Path, job: Brief, note: str = "") -> Outcome:
+    """What the manifest already knows, when nothing had to be done."""
+    succeeded = job.status is State.SUCCEEDED
+    return Outcome(
+        path=path,
+        key=job.video_key,
+        status=str(job.status),
+        error_code=job.error_code,
+        error=job.last_error,
+        hint=hint_for(job.error_code),
+        stages=dict.fromkeys(STAGES, "reused") if succeeded else {},
+        outputs=tuple(job.output_files) if succeeded else (),
+        facts=job.results.get("facts", {}),
+        note=note,
+    )

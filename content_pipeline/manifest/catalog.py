@@ -1,0 +1,136 @@
+"""What a plan reads and writes: everything known below a folder, in a few statements whatever its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from content_pipeline.manifest.database import Transaction, connected, transaction
+from content_pipeline.manifest.lifecycle import CLAIMABLE, State
+from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.moves import as_job, delete, insert_for, locked, write_counts
+from content_pipeline.manifest.schema import PathText, job_items, settings_snapshots, videos
+from content_pipeline.manifest.videos import KnownVideo
+
+RECENT_COSTS = 50
+
+
+@dataclass(frozen=True)
+class Brief:
+    """The part of a job that a plan looks at."""
+
+    job_id: str
+    video_path: str
+    video_key: str | None
+    status: State
+    config_hash: str | None
+    available_at: datetime
+    error_code: str | None
+    last_error: str | None
+    output_files: list[str]
+    stage_keys: dict[str, str]
+    results: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Rename:
+    before: Path
+    after: Path
+    root: Path
+    signature: str
+
+
+class Catalog:
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def videos_under(self, folder: Path) -> list[KnownVideo]:
+        query = sa.select(videos).where(*_below(videos.c.path, folder))
+        with connected(self._engine) as connection:
+            return [
+                KnownVideo(Path(row.path), Path(row.root), row.key, row.signature, row.quick, row.full)
+                for row in connection.execute(query)
+            ]
+
+    def jobs_under(self, folder: Path, queue_type: QueueType = QueueType.PROCESSING) -> list[Brief]:
+        return self._briefs(job_items.c.queue_type == queue_type, *_below(job_items.c.video_path, folder))
+
+    def jobs_at(self, paths: Sequence[Path], queue_type: QueueType = QueueType.PROCESSING) -> list[Brief]:
+        found: list[Brief] = []
+        for start in range(0, len(paths), 500):
+            chunk = [str(path) for path in paths[start : start + 500]]
+            found += self._briefs(job_items.c.queue_type == queue_type, job_items.c.video_path.in_(chunk))
+        return found
+
+    def _briefs(self, *conditions: sa.ColumnElement[bool]) -> list[Brief]:
+        columns = [job_items.c[name] for name in Brief.__dataclass_fields__]
+        query = sa.select(*columns).where(*conditions).order_by(job_items.c.job_id)
+        with connected(self._engine) as connection:
+            return [Brief(**{**row._mapping, "status": State(row.status)}) for row in connection.execute(query)]
+
+    def recipes(self) -> dict[str, dict[str, Any]]:
+        """The settings behind every `config_hash` that was ever used."""
+        with connected(self._engine) as connection:
+            return {row.config_hash: row[1] for row in connection.execute(sa.select(settings_snapshots))}
+
+    def remember_recipe(self, config_hash: str, values: dict[str, Any]) -> None:
+        with transaction(self._engine) as tx:
+            statement = insert_for(tx, settings_snapshots).on_conflict_do_nothing(index_elements=["config_hash"])
+            tx.connection.execute(statement, [{"config_hash": config_hash, "values": values}])
+
+    def recent_costs(self) -> list[dict[str, Any]]:
+        """What the last successes cost, stage by stage."""
+        query = (
+            sa.select(job_items.c.cost)
+            .where(job_items.c.status == State.SUCCEEDED)
+            .order_by(job_items.c.job_id.desc())
+            .limit(RECENT_COSTS)
+        )
+        with connected(self._engine) as connection:
+            return list(connection.execute(query).scalars())
+
+    def next_due(self) -> datetime | None:
+        """When the first waiting job may be claimed."""
+        query = sa.select(sa.func.min(job_items.c.available_at)).where(job_items.c.status.in_(list(CLAIMABLE)))
+        with connected(self._engine) as connection:
+            return connection.execute(query).scalar()
+
+    def rename(self, renames: Iterable[Rename]) -> None:
+        """A file that moved takes its job and its history along."""
+        with transaction(self._engine) as tx:
+            for rename in renames:
+                _rename(tx, rename)
+            write_counts(tx)
+
+    def set_offline(self, paths: Sequence[Path], offline: bool) -> None:
+        with transaction(self._engine) as tx:
+            for start in range(0, len(paths), 500):
+                chunk = [str(path) for path in paths[start : start + 500]]
+                tx.connection.execute(sa.update(videos).where(videos.c.path.in_(chunk)).values(offline=offline))
+
+
+def _rename(tx: Transaction, rename: Rename) -> None:
+    before, after = str(rename.before), str(rename.after)
+    tx.connection.execute(sa.delete(videos).where(videos.c.path == after))
+    tx.connection.execute(sa.update(videos).where(videos.c.path == before).values(path=after))
+    # Of each queue, the job that comes takes the place of the one that was there.
+    both = sa.select(job_items).where(job_items.c.video_path.in_([before, after])).order_by(job_items.c.job_id)
+    jobs = [as_job(row) for row in tx.connection.execute(locked(both))]
+    coming = {job.queue_type for job in jobs if job.video_path == before}
+    delete(tx, [job for job in jobs if job.video_path == after and job.queue_type in coming])
+    tx.connection.execute(sa.update(job_items).where(job_items.c.video_path == before).values(video_path=after))
+    values = {"root": str(rename.root), "signature": rename.signature, "last_seen": tx.now}
+    tx.connection.execute(sa.update(videos).where(videos.c.path == after).values(values))
+    tx.connection.execute(sa.update(job_items).where(job_items.c.video_path == after).values(library=str(rename.root)))
+
+
+def _below(column: sa.ColumnElement[Any], folder: Path) -> tuple[sa.ColumnElement[bool], ...]:
+    """Everything under a folder, as a range that an index serves: `/` is followed by `0`."""
+    prefix = str(folder).rstrip("/")
+    first, last = (sa.literal(prefix + mark, PathText) for mark in ("/", "0"))
+    return column >= first, column < last

@@ -1,0 +1,87 @@
+"""What SQLite needs to be trusted with several processes: a lock taken at once, a journal that is safe, real disks."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.pool import QueuePool
+
+from content_pipeline.errors import BadSettings, printable
+
+BUSY_TIMEOUT_MS = 60_000
+# File systems whose locks cannot be relied on between hosts (fuse.sshfs and its like have none at all).
+NETWORK_FILESYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
+
+
+def sqlite_engine(url: sa.URL) -> sa.Engine:
+    if url.database in (None, "", ":memory:"):
+        raise BadSettings("`db` must be a file: a manifest in memory would be lost, and no other process could see it")
+    database = Path(str(url.database))
+    try:
+        database.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadSettings(f"{printable(database)} cannot be used as the manifest: {error.strerror}") from error
+    if on_network_filesystem(database):
+        warnings.warn(
+            f"the manifest {printable(database)} is on a network file system, where SQLite's locks cannot be trusted; "
+            "put it on a local disk, or use Postgres",
+            stacklevel=3,
+        )
+    engine = sa.create_engine(url, poolclass=QueuePool, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+    sa.event.listen(engine, "connect", _set_pragmas)
+    return engine
+
+
+def _set_pragmas(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # transactions are begun by `database.transaction`
+    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    _set_journal(connection, "wal" if wal_is_safe(sqlite3.sqlite_version_info) else "truncate")
+    connection.execute("PRAGMA synchronous=FULL")
+
+
+def _set_journal(connection: Any, mode: str) -> None:
+    """Switching to and from WAL fails at once when another process is in the file, whatever the busy timeout says."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while connection.execute("PRAGMA journal_mode").fetchone() != (mode,):
+        try:
+            connection.execute(f"PRAGMA journal_mode={mode}").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def wal_is_safe(version: tuple[int, ...]) -> bool:
+    """SQLite before 3.51.3 can corrupt a WAL that several processes reset (fixed in 3.50.7 and 3.44.6 too)."""
+    fixed = ((3, 50), 7), ((3, 44), 6)
+    return version >= (3, 51, 3) or any(version[:2] == minor and version[2] >= patch for minor, patch in fixed)
+
+
+def on_network_filesystem(path: Path, mounts: str | None = None) -> bool:
+    """Whether a path, that need not exist yet, lies on a file system of another host. Known on Linux only."""
+    if mounts is None:
+        try:
+            mounts = Path("/proc/self/mounts").read_text(errors="surrogateescape")
+        except OSError:
+            return False
+    place = path.resolve()
+    holding = [(target, kind) for target, kind in _mounted(mounts) if place.is_relative_to(target)]
+    # The deepest mount holds the path; of several on one point, the last one hides the others.
+    kind = max(enumerate(holding), key=lambda item: (len(item[1][0].parts), item[0]))[1][1] if holding else ""
+    return kind in NETWORK_FILESYSTEMS
+
+
+def _mounted(mounts: str) -> list[tuple[Path, str]]:
+    fields = [line.split() for line in mounts.splitlines()]
+    return [(Path(_unescaped(field[1])), field[2]) for field in fields if len(field) >= 3]
+
+
+def _unescaped(text: str) -> str:
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, char)
+    return text

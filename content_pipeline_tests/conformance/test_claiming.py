@@ -1,0 +1,156 @@
+"""How work comes in, and into a worker's hands."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from content_pipeline.errors import BadSettings, RetryPolicy
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import QueueType, Request
+from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.store import Manifest
+from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, fail, moves, succeed
+
+
+def test_asking_twice_for_a_subject_is_asking_once(manifest: Manifest) -> None:
+    request = Request("/games/a.mp4", "/games")
+    assert manifest.enqueue([request, request]) == 1
+    before = dump(manifest.engine)
+    assert manifest.enqueue([request]) == 0
+    assert dump(manifest.engine) == before
+
+
+def test_one_subject_may_be_in_several_queues(manifest: Manifest) -> None:
+    requests = [Request("/games/a.mp4", "/games", queue_type=queue_type) for queue_type in QueueType]
+    assert manifest.enqueue(requests) == 3
+    assert [manifest.claim("worker", 9, queue_type)[0].queue_type for queue_type in QueueType] == list(QueueType)
+
+
+def test_asking_for_nothing_changes_nothing(manifest: Manifest) -> None:
+    assert manifest.enqueue([]) == 0
+    assert manifest.claim("worker") == []
+
+
+def test_everything_asked_for_comes_back(manifest: Manifest, clock: Clock) -> None:
+    asked = Request("/g/ä 🎮.mp4", "/g", QueueType.PROCESSING, "key", 7, 5, 4, 2**40, {"why": "ünïcode 🎬", "n": [1]})
+    manifest.enqueue([asked])
+    (job,) = manifest.list()
+    assert {name: getattr(job, name) for name in vars(asked)} == vars(asked)
+    assert (job.status, job.claim_count, job.attempt_count, job.crash_count) == (State.PENDING, 0, 0, 0)
+    assert job.available_at == job.created_at == job.updated_at == clock.time
+    assert (job.stage_keys, job.output_files, job.output_hashes, job.results, job.cost) == ({}, [], {}, {}, {})
+    assert (job.progress, job.lease_token, job.error_code, job.completed_at) == (None, None, None, None)
+
+
+def test_paths_that_are_no_utf8_come_back_as_they_were(manifest: Manifest) -> None:
+    path, library = os.fsdecode(b"/games/\xff\xfe caf\xe9.mp4"), os.fsdecode(b"/games\xe9")
+    manifest.enqueue([Request(path, library)])
+    assert manifest.enqueue([Request(path, library)]) == 0
+    job = claim(manifest)
+    assert (job.video_path, job.library) == (path, library)
+    assert os.fsencode(job.video_path) == b"/games/\xff\xfe caf\xe9.mp4"
+    found = manifest.find(QueueType.PROCESSING, path)
+    assert found is not None and found.job_id == job.job_id
+    assert manifest.list(Which(library=library)) == [found]
+    succeed(manifest, job, output_files=[path], output_hashes={path: "0" * 64})
+    assert manifest.get(job.job_id).output_files == [path]
+
+
+def test_a_job_without_a_single_attempt_is_refused() -> None:
+    for wrong in ({"max_attempts": 0}, {"max_crashes": 0}):
+        with pytest.raises(BadSettings, match="at least one attempt"):
+            Request("/games/a.mp4", "/games", **wrong)
+
+
+def test_the_first_asked_is_the_first_claimed(manifest: Manifest) -> None:
+    add(manifest, "c", "a", "b")
+    assert [job.video_path for job in manifest.claim("worker", 3)] == ["/games/c", "/games/a", "/games/b"]
+
+
+def test_a_higher_priority_goes_first(manifest: Manifest, clock: Clock) -> None:
+    for name, priority in (("low", -5), ("normal", 0), ("high", 5)):
+        add(manifest, name, priority=priority)
+        clock.pass_s(1)
+    assert [claim(manifest).video_path for _ in range(3)] == ["/games/high", "/games/normal", "/games/low"]
+
+
+def test_dirty_and_pending_jobs_wait_in_one_line(manifest: Manifest, clock: Clock) -> None:
+    add(manifest, "first")
+    succeed(manifest, claim(manifest))
+    clock.pass_s(1)
+    add(manifest, "second")
+    clock.pass_s(1)
+    manifest.spoil(Which(status=State.SUCCEEDED), "a setting changed")
+    add(manifest, "important", priority=1)
+    names = [job.video_path for job in manifest.claim("worker", 3)]
+    assert names == ["/games/important", "/games/second", "/games/first"]
+
+
+def test_a_claim_gives_a_lease_and_counts_the_attempt(manifest: Manifest, clock: Clock) -> None:
+    (job_id,) = add(manifest, "a")
+    clock.pass_s(5)
+    job = claim(manifest, "me")
+    assert job == manifest.get(job_id)
+    assert (job.status, job.worker_id, job.claim_count, job.attempt_count) == (State.RUNNING, "me", 1, 1)
+    assert job.started_at == job.last_heartbeat == clock.time
+    assert job.lease_expires_at is not None
+    assert (job.lease_expires_at - clock.time).total_seconds() == LEASE_S
+    assert moves(manifest, job_id) == ["pending->running"]
+    (attempt,) = manifest.attempts(job_id)
+    assert (attempt.number, attempt.worker_id, attempt.ended_at, attempt.outcome) == (1, "me", None, None)
+
+
+def test_a_claim_says_which_settings_it_is_made_with(manifest: Manifest) -> None:
+    (job_id,) = add(manifest, "a")
+    (job,) = manifest.claim("worker", config_hash="c" * 64)
+    assert job == manifest.get(job_id)
+    assert job.config_hash == "c" * 64
+
+
+def test_a_claimed_job_is_not_claimed_again(manifest: Manifest) -> None:
+    add(manifest, "a", "b")
+    assert len(manifest.claim("one", 10)) == 2
+    assert manifest.claim("two", 10) == []
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_claiming_no_jobs_gives_none(manifest: Manifest, number: int) -> None:
+    add(manifest, "a")
+    assert manifest.claim("worker", number) == []
+
+
+def test_a_worker_may_claim_by_name(manifest: Manifest) -> None:
+    _, second = add(manifest, "a", "b")
+    assert [job.job_id for job in manifest.claim("worker", 5, job_ids=[second])] == [second]
+    assert manifest.claim("worker", job_ids=[]) == []
+
+
+def test_a_job_waits_until_its_time_has_come(manifest: Manifest, clock: Clock) -> None:
+    add(manifest, "a")
+    fail(manifest, claim(manifest), RetryPolicy.TRANSIENT)
+    assert manifest.claim("worker") == []
+    clock.pass_s(29)
+    assert manifest.claim("worker") == []
+    clock.pass_s(1)
+    assert claim(manifest).attempt_count == 2
+
+
+def test_a_job_in_back_off_holds_up_nobody(manifest: Manifest) -> None:
+    add(manifest, "a", priority=9)
+    fail(manifest, claim(manifest), RetryPolicy.TRANSIENT)
+    add(manifest, "b")
+    assert claim(manifest).video_path == "/games/b"
+
+
+def test_a_new_attempt_knows_nothing_of_the_run_before(manifest: Manifest) -> None:
+    (job_id,) = add(manifest, "a")
+    job = claim(manifest)
+    manifest.report_run(job.lease, "run-1", "key")
+    succeed(manifest, job)
+    assert manifest.get(job_id).run_id == "run-1"
+    manifest.spoil(Which(job_ids=[job_id]), "gone")
+    assert claim(manifest).run_id is None
+    assert manifest.get(job_id).run_id is None
+    assert manifest.history(job_id)[-1].run_id is None
