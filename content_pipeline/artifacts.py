@@ -182,8 +182,8 @@ def publication(files: Mapping[Path, Path]) -> Iterator[Callable[[], None]]:
     try:
         for source, target in files.items():
             target.parent.mkdir(parents=True, exist_ok=True)
+            _remove_leftovers(target)
             staged[target] = target.with_name(f".{target.name}.{os.getpid()}.part")
-            staged[target].unlink(missing_ok=True)
             _link_or_copy(source, staged[target])
 
         def place() -> None:
@@ -196,6 +196,25 @@ def publication(files: Mapping[Path, Path]) -> Iterator[Callable[[], None]]:
     finally:
         for staging in staged.values():
             staging.unlink(missing_ok=True)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """What processes that died, this one's pid included, had staged for a target."""
+    for leftover in target.parent.glob(f".{target.name}.*.part"):
+        pid = leftover.name.split(".")[-2]
+        if pid.isdecimal() and not _is_another(int(pid)):
+            leftover.unlink(missing_ok=True)
+
+
+def _is_another(pid: int) -> bool:
+    """Whether a process other than this one lives under this number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return pid != os.getpid()
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

@@ -90,7 +90,8 @@ def describe(outcome: Outcome) -> str:
     work = f"computed {', '.join(computed)}" if computed else "everything reused"
     if outcome.no_highlights:
         return f"no highlights ({work}, {outcome.seconds:.1f} s)"
-    return f"{outcome.facts['clips']} clips, {outcome.facts['montage_s']:.1f} s ({work}, {outcome.seconds:.1f} s)"
+    clips, montage_s = outcome.facts.get("clips"), outcome.facts.get("montage_s") or 0.0
+    return f"{clips} clips, {montage_s:.1f} s ({work}, {outcome.seconds:.1f} s)"
 
 
 def _short(path: Path) -> str:

@@ -69,8 +69,8 @@ def describe(planned: LibraryPlan, request: Request, costs: list[dict[str, Any]]
     known_s = [seconds for seconds in expected.values() if seconds is not None]
     return {
         "videos": [_row(video, expected.get(video.found.path)) for video in planned.videos],
-        "renamed": [{"from": str(one.before.path), "to": str(one.found.path)} for one in planned.renamed],
-        "gone": [str(video.path) for video in planned.gone],
+        "renamed": [{"from": one.before, "to": str(one.found.path)} for one in planned.renamed],
+        "gone": list(planned.gone),
         "totals": {
             "videos": len(planned.videos),
             "to_run": len(planned.to_run),

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
+LONG_DOCUMENT = 200_000
+
+
 @cache
 def stdout() -> Console:
     from rich.console import Console
@@ -26,7 +29,9 @@ def stderr() -> Console:
 
 
 def print_document(value: Any) -> None:
-    print(json.dumps(value, indent=2, allow_nan=False))
+    """Indented for people while it is short; long ones are for programs, and ten times faster without."""
+    text = json.dumps(value, allow_nan=False)
+    print(text if len(text) > LONG_DOCUMENT else json.dumps(value, indent=2, allow_nan=False))
 
 
 def print_result(text: str | RenderableType = "") -> None:

@@ -116,7 +116,7 @@ def find_recordings(request: Request) -> Scan | None:
     try:
         found = scan(request.target, request.settings.library)
     except MissingFile as error:
-        known = Catalog(open_engine(request.settings.manifest_url)).videos_under(request.target.absolute())
+        known = Catalog(open_engine(request.settings.manifest_url)).signatures_under(request.target.absolute())
         if known:
             raise LibraryOffline(f"{error}; {len(known)} videos are known there and wait for it") from error
         print_error(str(error))

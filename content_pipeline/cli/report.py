@@ -23,8 +23,8 @@ STYLES = {"succeeded": "green", "failed": "red", "cancelled": "yellow", "pending
 def print_report(outcomes: Sequence[Outcome], totals: dict[str, Any], settings: Settings, only_listed: bool) -> None:
     if not outcomes:
         return
-    failures_first = sorted(outcomes, key=lambda outcome: outcome.status != "failed")
-    print_result(_table(failures_first[:MOST_ROWS]))
+    by_interest = sorted(outcomes, key=_interest)
+    print_result(_table(by_interest[:MOST_ROWS]))
     if len(outcomes) > MOST_ROWS:
         print_result(f"… and {len(outcomes) - MOST_ROWS} more; --json lists all.")
     print_result(_totals(totals, only_listed))
@@ -34,6 +34,11 @@ def print_report(outcomes: Sequence[Outcome], totals: dict[str, Any], settings: 
         print_result(f"Montages: {printable(settings.output_dir.absolute())}")
     if not only_listed:
         print_result("Runs, plots and checks: start `content-ai dev` and open http://127.0.0.1:3000")
+
+
+def _interest(outcome: Outcome) -> int:
+    """Failures first, then what was done, then what was there already."""
+    return 0 if outcome.status != "succeeded" else 1 if "computed" in outcome.stages.values() else 2
 
 
 def _table(outcomes: Sequence[Outcome]) -> Table:

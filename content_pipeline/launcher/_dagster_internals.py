@@ -21,6 +21,7 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._utils.interrupts import capture_interrupts
 
 CODE_LOCATION = "content_pipeline"
 MODULE = "content_pipeline.definitions"
@@ -42,9 +43,10 @@ def create_run(
 
 
 def execute(instance: dg.DagsterInstance, job: dg.JobDefinition, run: dg.DagsterRun) -> None:
-    """Execute a created run in this process; its outcome is in the event log."""
-    for _event in execute_run_iterator(InMemoryJob(job), run, instance):
-        pass
+    """Execute a created run in this process; its outcome is in the event log. SIGTERM ends it as cancelled."""
+    with capture_interrupts():
+        for _event in execute_run_iterator(InMemoryJob(job), run, instance):
+            pass
 
 
 def report_worker_died(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:

@@ -13,7 +13,7 @@ from content_pipeline.errors import LibraryOffline, printable
 from content_pipeline.failpoints import reached
 from content_pipeline.launcher.outcome import Outcome, Watcher, of_job, refused
 from content_pipeline.library.plan import Action, Known, LibraryPlan, Recipe, plan
-from content_pipeline.library.scan import Found, Scan
+from content_pipeline.library.scan import Found, Scan, look_again
 from content_pipeline.library.settle import is_settled
 from content_pipeline.manifest.catalog import Catalog, Rename
 from content_pipeline.manifest.database import open_engine
@@ -58,28 +58,29 @@ class Batch:
 
     def plan(self, scan: Scan) -> LibraryPlan:
         """What would be done, and why. Changes nothing."""
-        known = self._known(scan)
-        if known.videos and not scan.recordings and not scan.refused and not _is_single(scan, known):
-            raise LibraryOffline(
-                f"{printable(scan.root)} is empty, but {len(known.videos)} videos are known there: is it mounted?"
-            )
-        return plan(scan, known, self._recipe, self._force)
+        return plan(scan, self._known(scan), self._recipe, self._force)
 
     def recent_costs(self) -> list[dict[str, Any]]:
         return self._catalog.recent_costs()
 
     def _known(self, scan: Scan) -> Known:
-        return Known(
-            videos={video.path: video for video in self._catalog.videos_under(scan.root)},
-            jobs={Path(job.video_path): job for job in self._catalog.jobs_under(scan.root)},
-            recipes={hash_: Recipe.from_json(values) for hash_, values in self._catalog.recipes().items()},
+        known = Known(
+            signatures=self._catalog.signatures_under(scan.root),
+            jobs={job.video_path: job for job in self._catalog.jobs_under(scan.root)},
+            recipes={digest: Recipe.from_json(values) for digest, values in self._catalog.recipes().items()},
         )
+        if known.signatures and not scan.recordings and not any(scan.root.iterdir()):
+            raise LibraryOffline(
+                f"{printable(scan.root)} is empty, but {len(known.signatures)} videos are known there: is it mounted?"
+            )
+        return known
 
     def enqueue(self, scan: Scan) -> list[str]:
         """Write the plan into the manifest. Returns the jobs to be worked on, and notes what needs no work."""
-        settled, unsettled = self._settle(scan)
+        known = self._known(scan)
+        settled, unsettled = self._settle(scan, known)
         reached("scanned")
-        planned = self.plan(replace(scan, recordings=settled))
+        planned = plan(replace(scan, recordings=settled), known, self._recipe, self._force)
         reached("planned")
         self._note_idle(scan, planned, unsettled)
         self._write(planned)
@@ -90,21 +91,19 @@ class Batch:
             self._outcomes[Path(job.video_path)] = of_job(Path(job.video_path), job)
         return [job.job_id for job in jobs]
 
-    def _settle(self, scan: Scan) -> tuple[tuple[Found, ...], list[Found]]:
-        """Files that changed just now are looked at again; what still changes is left alone."""
-        settled, rest = [], list(scan.recordings)
+    def _settle(self, scan: Scan, known: Known) -> tuple[tuple[Found, ...], list[Found]]:
+        """What changed just now is looked at again; what still changes is left alone. What is known is whole."""
+        same = [found for found in scan.recordings if known.signatures.get(str(found.path)) == str(found.signature)]
+        moving = sorted(set(scan.recordings) - set(same))
+        settled: list[Found] = []
         for look in range(SETTLE_LOOKS):
+            if look and moving:
+                time.sleep(self._settings.library.settle_s)
+                moving = [again for found in moving if (again := look_again(found)) is not None]
             now_ns = time.time_ns()
-            fresh = [found for found in rest if not self._is_settled(found, now_ns)]
-            settled += [found for found in rest if found not in fresh]
-            rest = fresh
-            if not rest or look + 1 == SETTLE_LOOKS:
-                break
-            time.sleep(self._settings.library.settle_s)
-            rest = [
-                Found(found.path, type(found.signature).of(found.path.stat())) for found in rest if found.path.exists()
-            ]
-        return tuple(sorted(settled, key=lambda found: found.path)), rest
+            settled += [found for found in moving if self._is_settled(found, now_ns)]
+            moving = [found for found in moving if found not in settled]
+        return tuple(sorted([*same, *settled])), moving
 
     def _is_settled(self, found: Found, now_ns: int) -> bool:
         return is_settled(found.path, found.signature.mtime_ns, now_ns, self._settings.library.settle_s)
@@ -116,17 +115,21 @@ class Batch:
             self._end(Outcome(found.path, status=UNSETTLED, note="still being written; left alone for now"))
         for video in planned.videos:
             if video.job is not None and not video.will_run:
-                self._end(of_job(video.found.path, video.job, video.note))
+                outcome = of_job(video.found.path, video.job, video.note)
+                if video.action is Action.KEEP:
+                    self._outcomes[outcome.path] = outcome  # nothing to tell of each of 10,000
+                else:
+                    self._end(outcome)
 
     def _write(self, planned: LibraryPlan) -> None:
         self._catalog.remember_recipe(self._recipe.config_hash, self._recipe.as_json())
         if planned.renamed:
             self._catalog.rename(
-                Rename(one.before.path, one.found.path, planned.root, str(one.found.signature))
+                Rename(Path(one.before), one.found.path, planned.root, str(one.found.signature))
                 for one in planned.renamed
             )
         if planned.gone:
-            self._catalog.set_offline([video.path for video in planned.gone], True)
+            self._catalog.set_offline([Path(path) for path in planned.gone], True)
         new = [video.found for video in planned.videos if video.action is Action.CREATE]
         if new:
             self.manifest.enqueue([self._request(found, planned.root) for found in new])
@@ -176,11 +179,6 @@ class _Collector:
 
     def ended(self, outcome: Outcome) -> None:
         self._batch._end(outcome)
-
-
-def _is_single(scan: Scan, known: Known) -> bool:
-    """Nothing was found because one file was asked for, not because the folder is empty."""
-    return any(scan.root.iterdir()) if scan.root.is_dir() else False
 
 
 def _by_reason(planned: LibraryPlan) -> dict[tuple[Action, str], list[str]]:

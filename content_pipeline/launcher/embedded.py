@@ -55,6 +55,13 @@ class EmbeddedRuns:
         ended = instance.get_run_by_id(run.run_id)
         return dg.DagsterRunStatus.FAILURE if ended is None else ended.status
 
+    def announce_cancel(self, run_id: str) -> None:
+        """Tell Dagster that a run is about to be stopped on purpose; unannounced, it would count as a failure."""
+        with open_instance(self._settings) as instance:
+            run = instance.get_run_by_id(run_id)
+            if run is not None and not run.is_finished:
+                instance.report_run_canceling(run)
+
     def child_died(self, run_id: str, how: str) -> None:
         with open_instance(self._settings) as instance:
             run = instance.get_run_by_id(run_id)

@@ -217,8 +217,14 @@ class Worker:
         for job_id in renewal.lost & set(self._held):
             self._lose(job_id)
         for job_id in renewal.cancelled & set(self._held):
-            self._held[job_id].cancelled = True
-            self._pool.signal(job_id, signal.SIGTERM)
+            self._cancel(self._held[job_id])
+
+    def _cancel(self, held: _Held) -> None:
+        if not held.cancelled:
+            held.cancelled = True
+            if held.run_id is not None:
+                self._runs.announce_cancel(held.run_id)
+            self._pool.signal(held.job.job_id, signal.SIGTERM)
 
     def _lose(self, job_id: str) -> None:
         self._held[job_id].lost = True
@@ -226,11 +232,11 @@ class Worker:
 
     def _let_go(self) -> None:
         """Give back what is not done, at no cost; what is done is committed."""
+        for held in self._held.values():
+            if held.run_id is not None and not held.succeeded:
+                self._runs.announce_cancel(held.run_id)
         for event in self._pool.stop():
-            held = self._held.get(event.task.name)
-            if held is None:
-                continue
-            if isinstance(event, Said) or held.succeeded:
+            if isinstance(event, Said) or self._held[event.task.name].succeeded:
                 self._hear(event)
         for held in self._held.values():
             try:

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from content_pipeline.library.scan import Found, Scan
 from content_pipeline.manifest.catalog import Brief
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.settings import digest_of
 
 STAGES = ("fingerprint", "energy", "detections", "montage")
@@ -48,8 +47,7 @@ class Recipe:
         return cls(value["settings"], value["versions"])
 
 
-@dataclass(frozen=True)
-class PlannedVideo:
+class PlannedVideo(NamedTuple):
     """`reasons` maps each stage that would run to why."""
 
     found: Found
@@ -67,7 +65,7 @@ class PlannedVideo:
 class Renamed:
     """The same file under another name: its job moves with it."""
 
-    before: KnownVideo
+    before: str
     found: Found
 
 
@@ -76,7 +74,7 @@ class LibraryPlan:
     root: Path
     videos: tuple[PlannedVideo, ...]
     renamed: tuple[Renamed, ...]
-    gone: tuple[KnownVideo, ...]
+    gone: tuple[str, ...]
 
     @property
     def to_run(self) -> tuple[PlannedVideo, ...]:
@@ -85,10 +83,10 @@ class LibraryPlan:
 
 @dataclass(frozen=True)
 class Known:
-    """What the manifest knows of a library."""
+    """What the manifest knows of a library, by path: signatures of files, and jobs."""
 
-    videos: Mapping[Path, KnownVideo]
-    jobs: Mapping[Path, Brief]
+    signatures: Mapping[str, str]
+    jobs: Mapping[str, Brief]
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
 
 
@@ -96,30 +94,31 @@ def plan(scan: Scan, known: Known, recipe: Recipe, force: bool = False) -> Libra
     """Pure but for `stat` on outputs. Linear in the number of videos."""
     renamed = _renamed(scan.recordings, known)
     moved = {one.found.path: one.before for one in renamed}
-    unseen = set(known.videos) - {found.path for found in scan.recordings} - {one.before.path for one in renamed}
-    gone_paths = [path for path in unseen if not path.exists()]
     config_hash = recipe.config_hash
     videos = []
     for found in scan.recordings:
-        before = moved.get(found.path)
-        video = before if before is not None else known.videos.get(found.path)
-        job = known.jobs.get(found.path if before is None else before.path)
-        input_changed = before is None and (video is None or video.signature != str(found.signature))
-        videos.append(_plan_video(found, job, input_changed, known, recipe, config_hash, force))
-    return LibraryPlan(
-        scan.root, tuple(videos), tuple(renamed), tuple(known.videos[path] for path in sorted(gone_paths))
-    )
+        before = moved.get(found.path) if moved else None
+        path = str(found.path) if before is None else before
+        input_changed = before is None and known.signatures.get(path) != str(found.signature)
+        videos.append(_plan_video(found, known.jobs.get(path), input_changed, known, recipe, config_hash, force))
+    return LibraryPlan(scan.root, tuple(videos), tuple(renamed), _gone(scan.recordings, known, set(moved.values())))
+
+
+def _gone(recordings: Iterable[Found], known: Known, moved: set[str]) -> tuple[str, ...]:
+    """Known files that are neither found nor moved; those outside this scan are still there."""
+    unseen = known.signatures.keys() - {str(found.path) for found in recordings} - moved
+    return tuple(sorted(path for path in unseen if not Path(path).exists()))
 
 
 def _renamed(recordings: Iterable[Found], known: Known) -> list[Renamed]:
     """A new path with the device, inode, size and time of a path that is gone is that file, moved."""
-    unknown = [found for found in recordings if found.path not in known.videos]
+    unknown = [found for found in recordings if str(found.path) not in known.signatures]
     if not unknown:
         return []
-    present = {found.path for found in recordings}
-    missing = {_body(video.signature): video for path, video in known.videos.items() if path not in present}
+    present = {str(found.path) for found in recordings}
+    missing = {_body(signature): path for path, signature in known.signatures.items() if path not in present}
     pairs = ((missing.get(_body(str(found.signature))), found) for found in unknown)
-    return [Renamed(before, found) for before, found in pairs if before is not None and not before.path.exists()]
+    return [Renamed(before, found) for before, found in pairs if before is not None and not Path(before).exists()]
 
 
 def _body(signature: str) -> str:

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from content_pipeline.errors import MissingFile, PipelineError, UnsafePath, from_os_error, printable
 from content_pipeline.media.source import Signature
 from content_pipeline.settings import LibrarySettings
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A recording, as `stat` sees it."""
 
     path: Path
@@ -48,6 +48,14 @@ def scan(target: Path, settings: LibrarySettings) -> Scan:
     endings = tuple(f".{extension}" for extension in settings.extensions)
     paths = _walk(target, settings.recursive)
     return _sort_out(target, (path for path in paths if path.name.lower().endswith(endings)))
+
+
+def look_again(found: Found) -> Found | None:
+    """The same file as `stat` sees it now; None when it is gone."""
+    try:
+        return Found(found.path, Signature.of(found.path.stat()))
+    except OSError:
+        return None
 
 
 def _walk(folder: Path, recursive: bool) -> Iterator[Path]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -15,21 +15,19 @@ from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.model import QueueType
 from content_pipeline.manifest.moves import as_job, delete, insert_for, locked, write_counts
 from content_pipeline.manifest.schema import PathText, job_items, settings_snapshots, videos
-from content_pipeline.manifest.videos import KnownVideo
 
 RECENT_COSTS = 50
+_STATES = {str(state): state for state in State}
 
 
-@dataclass(frozen=True)
-class Brief:
-    """The part of a job that a plan looks at."""
+class Brief(NamedTuple):
+    """The part of a job that a plan looks at; a light record, for there may be 100,000."""
 
     job_id: str
     video_path: str
     video_key: str | None
     status: State
     config_hash: str | None
-    available_at: datetime
     error_code: str | None
     last_error: str | None
     output_files: list[str]
@@ -49,13 +47,11 @@ class Catalog:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def videos_under(self, folder: Path) -> list[KnownVideo]:
-        query = sa.select(videos).where(*_below(videos.c.path, folder))
+    def signatures_under(self, folder: Path) -> dict[str, str]:
+        """Every known path below a folder, and what `stat` said of it when it was last looked at."""
+        query = sa.select(videos.c.path, videos.c.signature).where(*_below(videos.c.path, folder))
         with connected(self._engine) as connection:
-            return [
-                KnownVideo(Path(row.path), Path(row.root), row.key, row.signature, row.quick, row.full)
-                for row in connection.execute(query)
-            ]
+            return {row.path: row.signature for row in connection.execute(query)}
 
     def jobs_under(self, folder: Path, queue_type: QueueType = QueueType.PROCESSING) -> list[Brief]:
         return self._briefs(job_items.c.queue_type == queue_type, *_below(job_items.c.video_path, folder))
@@ -68,10 +64,9 @@ class Catalog:
         return found
 
     def _briefs(self, *conditions: sa.ColumnElement[bool]) -> list[Brief]:
-        columns = [job_items.c[name] for name in Brief.__dataclass_fields__]
-        query = sa.select(*columns).where(*conditions).order_by(job_items.c.job_id)
+        query = sa.select(*(job_items.c[name] for name in Brief._fields)).where(*conditions)
         with connected(self._engine) as connection:
-            return [Brief(**{**row._mapping, "status": State(row.status)}) for row in connection.execute(query)]
+            return [Brief(*row)._replace(status=_STATES[row.status]) for row in connection.execute(query)]
 
     def recipes(self) -> dict[str, dict[str, Any]]:
         """The settings behind every `config_hash` that was ever used."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from content_pipeline.errors import (
     CorruptMedia,
@@ -35,8 +35,7 @@ OPEN_OPTIONS = {"protocol_whitelist": "file", "format_whitelist": ",".join(CONTA
 _PLAYLIST_OPENINGS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0", b"[playlist]", b"<ASX", b"<smil")
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """What `stat` says of a file: equal signatures mean there is nothing new to read."""
 
     device: int

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import sqlalchemy as sa
@@ -50,12 +51,13 @@ def database_url(kind: str, folder: Path) -> Iterator[str]:
 
 @contextmanager
 def manifest_url(kind: str, folder: Path) -> Iterator[str]:
-    """The same with the schema in it; on Postgres a copy of one made before, which is faster."""
+    """The same with the schema in it: a copy of one made before, which is faster."""
     if kind == "sqlite":
+        (folder / "manifest.db").write_bytes(_sqlite_template())
         yield f"sqlite:///{folder / 'manifest.db'}"
         return
     server = postgres.server()
-    name = server.create(_template())
+    name = server.create(_postgres_template())
     try:
         yield server.url(name)
     finally:
@@ -63,7 +65,14 @@ def manifest_url(kind: str, folder: Path) -> Iterator[str]:
 
 
 @cache
-def _template() -> str:
+def _sqlite_template() -> bytes:
+    with TemporaryDirectory() as folder:
+        open_engine(f"sqlite:///{folder}/manifest.db").dispose()
+        return (Path(folder) / "manifest.db").read_bytes()
+
+
+@cache
+def _postgres_template() -> str:
     server = postgres.server()
     name = server.create()
     open_engine(server.url(name)).dispose()

@@ -1,0 +1,167 @@
+"""When one kind of error comes again and again, work waits for a while, visibly."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from content_pipeline.errors import RetryPolicy
+from content_pipeline.manifest.breaker import FAILURES_TO_OPEN, FIRST_PAUSE_S, LONGEST_PAUSE_S
+from content_pipeline.manifest.store import Manifest
+from content_pipeline_tests.conformance.manifests import Clock, add, claim, fail, succeed
+
+TRANSIENT, ENVIRONMENTAL, PERMANENT = RetryPolicy.TRANSIENT, RetryPolicy.ENVIRONMENTAL, RetryPolicy.PERMANENT
+NAMES = [f"{number}.mp4" for number in range(8)]
+
+
+def _fail_in_a_row(manifest: Manifest, number: int, stage: str | None = None) -> None:
+    start = len(manifest.list())
+    for name in [f"failing {index}" for index in range(start, start + number)]:
+        (job_id,) = add(manifest, name)
+        fail(manifest, manifest.claim("worker", job_ids=[job_id])[0], TRANSIENT, stage=stage)
+
+
+def test_five_failures_in_a_row_pause_the_library(manifest: Manifest, clock: Clock) -> None:
+    _fail_in_a_row(manifest, FAILURES_TO_OPEN - 1)
+    assert manifest.breakers()[0].until is None
+    _fail_in_a_row(manifest, 1)
+    (breaker,) = manifest.breakers()
+    assert (breaker.scope, breaker.error_code, breaker.failures) == ("library:/games", "ffmpeg_failed", 5)
+    assert breaker.until == clock.time + timedelta(seconds=FIRST_PAUSE_S)
+    assert breaker.message == "it went wrong"
+    add(manifest, "next")
+    assert manifest.claim("worker") == []
+
+
+def test_a_success_in_between_starts_the_count_anew(manifest: Manifest) -> None:
+    _fail_in_a_row(manifest, FAILURES_TO_OPEN - 1)
+    add(manifest, "good")
+    succeed(manifest, claim(manifest))
+    assert manifest.breakers() == []
+
+
+def test_a_paused_library_does_not_hold_up_another(manifest: Manifest) -> None:
+    _fail_in_a_row(manifest, FAILURES_TO_OPEN)
+    add(manifest, "waits", library="/games", priority=9)
+    add(manifest, "flows", library="/talks")
+    assert [job.video_path for job in manifest.claim("worker", 5)] == ["/talks/flows"]
+
+
+def test_a_success_elsewhere_does_not_end_a_pause(manifest: Manifest, clock: Clock) -> None:
+    _fail_in_a_row(manifest, FAILURES_TO_OPEN)
+    add(manifest, "good", library="/talks")
+    clock.pass_s(FIRST_PAUSE_S)
+    succeed(manifest, manifest.claim("worker", 1, job_ids=[manifest.list()[-1].job_id])[0])
+    assert len(manifest.breakers()) == 1
+
+
+def test_a_failing_stage_pauses_every_library(manifest: Manifest) -> None:
+    _fail_in_a_row(manifest, FAILURES_TO_OPEN, stage="montage")
+    assert manifest.breakers()[0].scope == "stage:montage"
+    add(manifest, "waits", library="/talks")
+    assert manifest.claim("worker") == []
+
+
+def test_permanent_errors_are_a_videos_own(manifest: Manifest) -> None:
+    for name in NAMES:
+        add(manifest, name)
+        fail(manifest, claim(manifest), PERMANENT, "no_audio")
+    assert manifest.breakers() == []
+
+
+def test_a_full_disk_pauses_everything_at_once(manifest: Manifest) -> None:
+    add(manifest, "a", library="/games")
+    add(manifest, "b", library="/talks")
+    fail(manifest, claim(manifest), ENVIRONMENTAL, "disk_full")
+    assert manifest.breakers()[0].scope == "everything"
+    assert manifest.claim("worker") == []
+
+
+def test_an_unplugged_drive_pauses_its_library_at_once(manifest: Manifest) -> None:
+    add(manifest, *NAMES, library="/usb")
+    add(manifest, "b", library="/talks")
+    fail(manifest, claim(manifest), ENVIRONMENTAL, "library_offline")
+    assert manifest.breakers()[0].scope == "library:/usb"
+    assert [job.video_path for job in manifest.claim("worker", 9)] == ["/talks/b"]
+
+
+@pytest.mark.parametrize("code", ["disk_full", "library_offline"])
+def test_when_a_pause_is_over_exactly_one_job_may_try(manifest: Manifest, clock: Clock, code: str) -> None:
+    add(manifest, *NAMES)
+    fail(manifest, claim(manifest), ENVIRONMENTAL, code)
+    clock.pass_s(FIRST_PAUSE_S - 1)
+    assert manifest.claim("worker", 5) == []
+    clock.pass_s(1)
+    (probe,) = manifest.claim("worker", 5)
+    assert manifest.claim("another", 5) == []
+    assert manifest.breakers()[0].probe == probe.job_id
+    succeed(manifest, probe)
+    assert manifest.breakers() == []
+    assert len(manifest.claim("worker", 5)) == 5
+
+
+def test_a_probe_of_one_library_lets_the_others_flow(manifest: Manifest, clock: Clock) -> None:
+    add(manifest, *NAMES, library="/usb", priority=1)
+    add(manifest, "b", "c", library="/talks")
+    fail(manifest, claim(manifest), ENVIRONMENTAL, "library_offline")
+    clock.pass_s(FIRST_PAUSE_S)
+    first = manifest.claim("worker", 20)
+    assert [job.library for job in first] == ["/usb", "/talks", "/talks"]
+
+
+def test_a_probe_that_fails_doubles_the_pause(manifest: Manifest, clock: Clock) -> None:
+    add(manifest, *NAMES)
+    pauses = []
+    for _ in range(7):
+        fail(manifest, claim(manifest), ENVIRONMENTAL, "disk_full")
+        until = manifest.breakers()[0].until
+        assert until is not None
+        pauses.append((until - clock.time).total_seconds())
+        clock.pass_s(pauses[-1])
+    assert pauses == [60, 120, 240, 480, 960, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
+
+
+@pytest.mark.parametrize("ending", ["release", "crash", "permanent error", "rescue"])
+def test_a_probe_that_proves_nothing_makes_way_for_the_next(manifest: Manifest, clock: Clock, ending: str) -> None:
+    add(manifest, *NAMES)
+    fail(manifest, claim(manifest), ENVIRONMENTAL, "disk_full")
+    clock.pass_s(FIRST_PAUSE_S)
+    probe = claim(manifest)
+    match ending:
+        case "release":
+            manifest.release(probe.lease, "stopping")
+        case "crash":
+            manifest.crashed(probe.lease, "died")
+        case "permanent error":
+            fail(manifest, probe, PERMANENT, "no_audio")
+        case "rescue":
+            manifest.rescue(["worker"])
+    assert len(manifest.claim("worker", 5)) == 1
+    assert manifest.claim("worker", 5) == []
+
+
+def test_those_who_were_running_when_it_opened_do_not_prolong_the_pause(manifest: Manifest) -> None:
+    add(manifest, *NAMES)
+    running = manifest.claim("worker", 4)
+    fail(manifest, running[0], ENVIRONMENTAL, "disk_full")
+    until = manifest.breakers()[0].until
+    for job in running[1:]:
+        fail(manifest, job, ENVIRONMENTAL, "disk_full")
+    (breaker,) = manifest.breakers()
+    assert (breaker.until, breaker.openings, breaker.failures) == (until, 1, 4)
+
+
+def test_a_success_during_a_pause_does_not_end_it(manifest: Manifest) -> None:
+    add(manifest, *NAMES)
+    failing, good = manifest.claim("worker", 2)
+    fail(manifest, failing, ENVIRONMENTAL, "disk_full")
+    succeed(manifest, good)
+    assert manifest.claim("worker") == []
+
+
+def test_a_person_may_end_every_pause(manifest: Manifest, clock: Clock) -> None:
+    add(manifest, *NAMES)
+    fail(manifest, claim(manifest), ENVIRONMENTAL, "disk_full")
+    assert manifest.close_breakers() == 1
+    assert len(manifest.claim("worker", 3)) == 3

@@ -1,0 +1,143 @@
+"""Bringing a database to the newest schema, from any earlier one, by several processes at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+import content_pipeline.manifest.migrate as migrate
+from content_pipeline.errors import BadSettings
+from content_pipeline.manifest.database import SCHEMA_VERSION, open_engine
+from content_pipeline.manifest.schema import metadata
+from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.videos import VideoStore
+from content_pipeline_tests.conformance.manifests import add, claim, database_url, succeed
+
+OLD_VIDEO = """INSERT INTO videos (path, root, key, signature, quick, first_seen, last_seen)
+VALUES ('/games/a.mp4', '/games', 'a-key', 'sig', 'quick', '2026-01-01 00:00:00', '2026-01-01 00:00:00')"""
+
+
+@pytest.fixture
+def empty_url(kind: str, tmp_path: Path) -> Iterator[str]:
+    with database_url(kind, tmp_path) as found:
+        yield found
+
+
+def _revisions() -> list[str]:
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrate.__file__).parent / "migrations"))
+    return [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()][::-1]
+
+
+def _plain_engine(url: str) -> sa.Engine:
+    """Without bringing the database up to date."""
+    parsed = sa.make_url(url)
+    engine = sa.create_engine(parsed if url.startswith("sqlite") else parsed.set(drivername="postgresql+psycopg2"))
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", lambda connection, _: setattr(connection, "isolation_level", None))
+    return engine
+
+
+def _is_whole(url: str) -> None:
+    engine = open_engine(url)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    manifest = Manifest(engine)
+    add(manifest, "new.mp4")
+    succeed(manifest, claim(manifest))
+    assert manifest.check() == []
+    engine.dispose()
+
+
+def test_a_database_made_from_nothing_is_what_the_code_expects(empty_url: str) -> None:
+    _is_whole(empty_url)
+
+
+def test_the_schema_version_is_that_of_the_last_migration() -> None:
+    assert _revisions()[-1] == SCHEMA_VERSION
+
+
+@pytest.mark.parametrize("revision", _revisions())
+def test_a_database_of_an_earlier_version_is_brought_up_to_date_with_what_is_in_it(
+    empty_url: str, revision: str
+) -> None:
+    engine = _plain_engine(empty_url)
+    migrate.upgrade(engine, revision)
+    _put_a_video_in(engine)
+    _is_whole(empty_url)
+    _has_the_video(empty_url)
+
+
+def test_a_database_of_the_first_release_that_knew_no_versions_is_brought_up_to_date(empty_url: str) -> None:
+    engine = _plain_engine(empty_url)
+    migrate.upgrade(engine, "0001")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("DROP TABLE alembic_version")
+        if engine.dialect.name == "postgresql":
+            connection.exec_driver_sql('ALTER TABLE videos ALTER COLUMN path TYPE text COLLATE "default"')
+        connection.commit()
+    _put_a_video_in(engine)
+    _is_whole(empty_url)
+    _has_the_video(empty_url)
+
+
+def _put_a_video_in(engine: sa.Engine) -> None:
+    with engine.connect() as connection:
+        connection.exec_driver_sql(OLD_VIDEO)
+        connection.commit()
+    engine.dispose()
+
+
+def _has_the_video(url: str) -> None:
+    engine = open_engine(url)
+    found = VideoStore(engine).at(Path("/games/a.mp4"))
+    assert found is not None and found.key == "a-key"
+    engine.dispose()
+
+
+def test_paths_are_kept_in_the_order_of_their_bytes(empty_url: str) -> None:
+    engine = open_engine(empty_url)
+    if engine.dialect.name == "postgresql":
+        query = "SELECT table_name, column_name FROM information_schema.columns WHERE collation_name = 'C'"
+        with engine.connect() as connection:
+            found = {tuple(row) for row in connection.exec_driver_sql(query)}
+        assert found >= {("videos", "path"), ("videos", "root"), ("job_items", "video_path"), ("job_items", "library")}
+    engine.dispose()
+
+
+def test_a_database_of_a_newer_version_is_refused(empty_url: str) -> None:
+    engine = open_engine(empty_url)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        connection.commit()
+    engine.dispose()
+    with pytest.raises(BadSettings, match=r"schema 9999.* newer version"):
+        open_engine(empty_url)
+
+
+def test_several_processes_may_open_a_new_database_at_once(empty_url: str) -> None:
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(4)
+    processes = [context.Process(target=_open, args=(empty_url, barrier, str(number))) for number in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0, 0, 0]
+    engine = open_engine(empty_url)
+    assert len(Manifest(engine).list()) == 4
+    _is_whole(empty_url)
+    engine.dispose()
+
+
+def _open(url: str, barrier: object, name: str) -> None:
+    barrier.wait(60)  # type: ignore[attr-defined]
+    add(Manifest(open_engine(url)), name)

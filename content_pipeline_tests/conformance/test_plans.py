@@ -1,0 +1,65 @@
+"""What is asked often is answered by an index, however large the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from content_pipeline.manifest.claiming import due_query
+from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.reading import counts_query
+from content_pipeline.manifest.rescue import orphans_query
+from content_pipeline.manifest.schema import job_items
+from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.store import Manifest
+from content_pipeline_tests.conformance.manifests import Clock, many, plan_of
+
+ROWS = 20_000
+
+QUERIES: dict[str, tuple[str, Callable[[Transaction], sa.Select[Any]]]] = {
+    "claim": ("jobs_to_claim", lambda tx: due_query(tx, QueueType.PROCESSING, State.PENDING).limit(1)),
+    "claim of dirty": ("jobs_to_claim", lambda tx: due_query(tx, QueueType.PROCESSING, State.DIRTY).limit(1)),
+    "rescue": ("jobs_to_rescue", orphans_query),
+    "jobs of a worker": (
+        "jobs_of_worker",
+        lambda tx: sa.select(job_items).where(job_items.c.worker_id.in_(["w"]), job_items.c.status == State.RUNNING),
+    ),
+    "subject": (
+        "one_job_per_subject",
+        lambda tx: sa.select(job_items).where(
+            job_items.c.queue_type == QueueType.PROCESSING, job_items.c.video_path == "/games/000001.mp4"
+        ),
+    ),
+}
+SQLITE_NAMES = {"one_job_per_subject": "sqlite_autoindex_job_items"}
+
+
+def test_claim_rescue_and_counts_use_their_indexes(manifest: Manifest, clock: Clock) -> None:
+    manifest.enqueue(many(ROWS))
+    jobs = manifest.claim("worker", 1000)
+    manifest.cancel(Which(job_ids=[job.job_id for job in manifest.list(limit=3000, offset=5000)]))
+    clock.pass_s(1)
+    with manifest.engine.connect() as connection:
+        connection.exec_driver_sql("ANALYZE")
+        connection.commit()
+        tx = Transaction(connection, clock.time)
+        for name, (index, query) in QUERIES.items():
+            plan = plan_of(manifest.engine, query(tx))
+            expected = SQLITE_NAMES.get(index, index) if manifest.engine.dialect.name == "sqlite" else index
+            assert expected in plan, f"{name}:\n{plan}"
+            assert "Seq Scan" not in plan and "SCAN job_items" not in plan, f"{name}:\n{plan}"
+            assert "TEMP B-TREE" not in plan and "Sort" not in plan, f"{name}:\n{plan}"
+    assert "job_items" not in plan_of(manifest.engine, counts_query()), "counts do not look at the jobs"
+    assert len(jobs) == 1000
+
+
+@pytest.mark.parametrize("number", [1, 5])
+def test_counts_read_a_handful_of_rows_whatever_the_number_of_jobs(manifest: Manifest, number: int) -> None:
+    manifest.enqueue(many(number * 1000))
+    with manifest.engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM job_counts").scalar() == 1

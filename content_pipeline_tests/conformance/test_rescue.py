@@ -1,0 +1,68 @@
+"""Bringing orphans back."""
+
+from __future__ import annotations
+
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.store import Manifest
+from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, moves
+
+
+def test_a_job_is_rescued_when_its_lease_has_run_out_and_not_before(manifest: Manifest, clock: Clock) -> None:
+    (job_id,) = add(manifest, "a")
+    claim(manifest, "gone")
+    clock.pass_s(LEASE_S)
+    assert manifest.rescue() == []
+    clock.pass_s(0.001)
+    assert [job.job_id for job in manifest.rescue()] == [job_id]
+    job = manifest.get(job_id)
+    assert (job.status, job.attempt_count, job.crash_count) == (State.PENDING, 0, 1)
+    assert job.last_error == "the worker gone is gone"
+    assert moves(manifest, job_id) == ["pending->running", "running->pending"]
+    assert manifest.attempts(job_id)[0].outcome == "crashed"
+    before = dump(manifest.engine)
+    assert manifest.rescue() == []
+    assert dump(manifest.engine) == before
+
+
+def test_a_long_job_that_is_renewed_is_never_rescued(manifest: Manifest, clock: Clock) -> None:
+    add(manifest, "a")
+    job = claim(manifest)
+    for _ in range(100):
+        clock.pass_s(LEASE_S - 1)
+        assert manifest.renew("worker", [job.lease]).lost == frozenset()
+        assert manifest.rescue() == []
+
+
+def test_a_job_that_waits_long_is_never_rescued(manifest: Manifest, clock: Clock) -> None:
+    add(manifest, "a")
+    clock.pass_s(LEASE_S * 1000)
+    assert manifest.rescue(["worker"]) == []
+
+
+def test_the_jobs_of_a_worker_known_to_be_dead_are_rescued_at_once(manifest: Manifest) -> None:
+    add(manifest, "a", "b", "c")
+    of_the_dead = {job.job_id for job in manifest.claim("dead", 2)}
+    claim(manifest, "alive")
+    assert sorted(manifest.workers()) == ["alive", "dead"]
+    assert {job.job_id for job in manifest.rescue(["dead", "unheard of"])} == of_the_dead
+    assert manifest.workers() == ["alive"]
+
+
+def test_a_job_is_rescued_once_although_both_reasons_hold(manifest: Manifest, clock: Clock) -> None:
+    (job_id,) = add(manifest, "a")
+    claim(manifest, "dead")
+    clock.pass_s(LEASE_S + 1)
+    assert len(manifest.rescue(["dead"])) == 1
+    assert manifest.get(job_id).crash_count == 1
+
+
+def test_a_job_that_took_two_workers_with_it_is_quarantined(manifest: Manifest) -> None:
+    (job_id,) = add(manifest, "a")
+    for _ in range(2):
+        claim(manifest, "dead")
+        manifest.rescue(["dead"])
+    job = manifest.get(job_id)
+    assert (job.status, job.error_code, job.crash_count) == (State.FAILED, "crashed", 2)
+    assert manifest.claim("next") == []
+    assert manifest.retry() == 1
+    assert claim(manifest).crash_count == 0

@@ -1,0 +1,208 @@
+"""What people and plans do to jobs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from content_pipeline.errors import RetryPolicy
+from content_pipeline.manifest.lifecycle import FINISHED, IllegalMove, State
+from content_pipeline.manifest.model import QueueType, Request
+from content_pipeline.manifest.moves import UnknownJob
+from content_pipeline.manifest.schema import videos
+from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.store import Manifest
+from content_pipeline_tests.conformance.manifests import Clock, add, claim, dump, fail, many, moves, succeed
+
+NOWHERE = "0" * 26
+
+
+def _in_every_state(manifest: Manifest) -> dict[State, str]:
+    """One job in each state."""
+    ids: dict[State, str] = {}
+    for state in (State.RUNNING, State.SUCCEEDED, State.DIRTY, State.FAILED):
+        (ids[state],) = add(manifest, state)
+        job = claim(manifest)
+        if state in (State.SUCCEEDED, State.DIRTY):
+            succeed(manifest, job)
+        if state is State.DIRTY:
+            manifest.spoil(Which(job_ids=[ids[state]]), "changed")
+            # Out of the way of the claims that follow.
+            manifest.cancel(Which(job_ids=[ids[state]]))
+        if state is State.FAILED:
+            fail(manifest, job, RetryPolicy.PERMANENT)
+    for state in (State.CANCELLED, State.DISCARDED, State.PENDING):
+        (ids[state],) = add(manifest, state)
+    manifest.cancel(Which(job_ids=[ids[State.CANCELLED]]))
+    manifest.discard(Which(job_ids=[ids[State.DISCARDED]]))
+    manifest.resume(Which(job_ids=[ids[State.DIRTY]]))
+    succeed(manifest, manifest.claim("worker", job_ids=[ids[State.DIRTY]])[0])
+    manifest.spoil(Which(job_ids=[ids[State.DIRTY]]), "changed")
+    assert {state: manifest.get(job_id).status for state, job_id in ids.items()} == {state: state for state in State}
+    return ids
+
+
+ORDERS = {
+    "cancel": (lambda manifest, which: sum(manifest.cancel(which)), {State.PENDING, State.DIRTY, State.RUNNING}),
+    "discard": (
+        lambda manifest, which: manifest.discard(which),
+        {State.PENDING, State.DIRTY, State.FAILED, State.CANCELLED},
+    ),
+    "resume": (lambda manifest, which: manifest.resume(which), {State.CANCELLED, State.DISCARDED}),
+    "retry": (lambda manifest, which: manifest.retry(which), {State.FAILED}),
+    "spoil": (lambda manifest, which: manifest.spoil(which, "changed"), {State.SUCCEEDED}),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_an_order_about_all_moves_those_it_can_and_no_others(manifest: Manifest, name: str) -> None:
+    ids = _in_every_state(manifest)
+    order, allowed = ORDERS[name]
+    assert order(manifest, Which()) == len(allowed)
+    moved = {state for state, job_id in ids.items() if manifest.get(job_id).status is not state}
+    assert moved == allowed - {State.RUNNING}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_an_order_about_a_named_job_that_does_not_allow_it_changes_nothing(manifest: Manifest, name: str) -> None:
+    ids = _in_every_state(manifest)
+    order, allowed = ORDERS[name]
+    good = [ids[state] for state in allowed]
+    for state in set(State) - allowed:
+        before = dump(manifest.engine)
+        with pytest.raises(IllegalMove, match=ids[state]):
+            order(manifest, Which(job_ids=[*good, ids[state]]))
+        assert dump(manifest.engine) == before
+    with pytest.raises(UnknownJob, match=NOWHERE):
+        order(manifest, Which(job_ids=[*good, NOWHERE]))
+    assert order(manifest, Which(job_ids=[*good, *good])) == len(allowed)
+
+
+def test_a_retry_gives_a_whole_budget_again(manifest: Manifest, clock: Clock) -> None:
+    (job_id,) = add(manifest, "a", max_attempts=1)
+    fail(manifest, claim(manifest), RetryPolicy.TRANSIENT)
+    clock.pass_s(5)
+    assert manifest.retry() == 1
+    job = manifest.get(job_id)
+    assert (job.status, job.attempt_count, job.claim_count, job.error_code) == (State.PENDING, 0, 1, None)
+    assert (job.available_at, job.completed_at) == (clock.time, None)
+    assert claim(manifest).claim_count == 2
+
+
+def test_a_retry_may_be_about_a_kind_of_error_or_a_time(manifest: Manifest, clock: Clock) -> None:
+    ids = add(manifest, "a", "b", "c")
+    for code in ("no_audio", "corrupt_media", "no_audio"):
+        fail(manifest, claim(manifest), RetryPolicy.PERMANENT, code)
+        clock.pass_s(60)
+    assert manifest.retry(Which(error_code="no_audio", since=clock.time - timedelta(seconds=70))) == 1
+    assert manifest.get(ids[2]).status is State.PENDING
+    assert manifest.retry(Which(error_code="no_audio")) == 1
+    assert manifest.retry(Which(error_code="unheard_of")) == 0
+    assert manifest.get(ids[1]).status is State.FAILED
+
+
+def test_an_order_may_be_about_a_library_or_a_queue(manifest: Manifest) -> None:
+    add(manifest, "a", library="/games")
+    add(manifest, "b", library="/talks")
+    add(manifest, "c", library="/talks", queue_type=QueueType.CALIBRATION)
+    assert manifest.cancel(Which(library="/talks", queue_type=QueueType.PROCESSING)) == (1, 0)
+    assert [job.video_path for job in manifest.list(Which(status=State.CANCELLED))] == ["/talks/b"]
+
+
+def test_an_order_may_be_about_more_jobs_than_a_statement_takes(manifest: Manifest) -> None:
+    manifest.enqueue(many(1300))
+    ids = [job.job_id for job in manifest.list()]
+    assert manifest.cancel() == (1300, 0)
+    assert manifest.resume(Which(job_ids=ids)) == 1300
+    assert len(manifest.list(Which(job_ids=ids), limit=5, offset=700)) == 5
+    assert len(manifest.claim("worker", 1300)) == 1300
+    assert len(manifest.rescue(["worker"])) == 1300
+    assert manifest.clear(Which(job_ids=ids)) == 1300
+    assert manifest.counts()[QueueType.PROCESSING][State.PENDING] == 0
+
+
+def test_a_spoilt_job_keeps_what_it_made_until_it_is_made_anew(manifest: Manifest) -> None:
+    (job_id,) = add(manifest, "a")
+    succeed(manifest, claim(manifest), output_files=["/out"])
+    manifest.spoil(Which(job_ids=[job_id]), "`rms_threshold` changed")
+    job = manifest.get(job_id)
+    assert (job.status, job.output_files, job.completed_at) == (State.DIRTY, ["/out"], None)
+    assert manifest.history(job_id)[-1].reason == "`rms_threshold` changed"
+
+
+def test_a_cancelled_running_job_is_not_cancelled_under_its_worker(manifest: Manifest) -> None:
+    add(manifest, "a", "b")
+    job = claim(manifest)
+    assert manifest.cancel() == (1, 1)
+    succeed(manifest, job)
+
+
+def test_clearing_removes_jobs_that_do_not_run_and_leaves_their_history(manifest: Manifest) -> None:
+    ids = _in_every_state(manifest)
+    assert manifest.clear(Which(status=State.FAILED)) == 1
+    assert manifest.clear() == 5
+    assert [job.job_id for job in manifest.list()] == [ids[State.RUNNING]]
+    assert moves(manifest, ids[State.SUCCEEDED]) == ["pending->running", "running->succeeded"]
+    (again,) = add(manifest, State.SUCCEEDED)
+    assert again != ids[State.SUCCEEDED]
+
+
+def test_a_reset_forgets_everything(manifest: Manifest) -> None:
+    _in_every_state(manifest)
+    manifest.reset()
+    assert not any(dump(manifest.engine).values())
+
+
+def _see(manifest: Manifest, clock: Clock, path: str, offline: bool = False) -> None:
+    texts = dict.fromkeys(("root", "key", "signature", "quick"), "x")
+    seen = {"first_seen": clock.time, "last_seen": clock.time, "offline": offline}
+    with manifest.engine.connect() as connection:
+        connection.execute(sa.insert(videos).values(path=path, **texts, **seen))
+        connection.commit()
+
+
+def test_pruning_forgets_old_history_and_the_jobs_of_vanished_videos(manifest: Manifest, clock: Clock) -> None:
+    there, offline, gone = add(manifest, "there", "offline", "gone")
+    _see(manifest, clock, "/games/there")
+    _see(manifest, clock, "/games/offline", offline=True)
+    for _ in range(3):
+        succeed(manifest, claim(manifest))
+    clock.pass_s(100)
+    (young,) = add(manifest, "young")
+    succeed(manifest, claim(manifest))
+    assert manifest.prune(clock.time - timedelta(seconds=50)) == {"jobs": 2, "transitions": 5}
+    assert {job.job_id for job in manifest.list()} == {there, young}
+    assert moves(manifest, there) == ["running->succeeded"], "how it came to its state is still known"
+    assert len(moves(manifest, young)) == 2
+    assert manifest.attempts(gone) == manifest.history(offline) == []
+    assert manifest.check() == []
+    assert manifest.prune(clock.time - timedelta(seconds=50)) == {"jobs": 0, "transitions": 0}
+    manifest.spoil(Which(job_ids=[there]), "changed")
+    succeed(manifest, claim(manifest))
+
+
+def test_pruning_leaves_alone_what_is_not_finished(manifest: Manifest, clock: Clock) -> None:
+    ids = _in_every_state(manifest)
+    clock.pass_s(1000)
+    manifest.prune(clock.time)
+    assert {job.status for job in manifest.list()} == set(State) - set(FINISHED)
+    assert len(moves(manifest, ids[State.DIRTY])) > 1
+
+
+def test_pruning_forgets_the_history_of_cleared_jobs(manifest: Manifest, clock: Clock) -> None:
+    (job_id,) = add(manifest, "a")
+    succeed(manifest, claim(manifest))
+    manifest.clear()
+    assert manifest.prune(clock.time)["transitions"] == 0
+    clock.pass_s(1)
+    assert manifest.prune(clock.time)["transitions"] == 2
+    assert manifest.attempts(job_id) == manifest.history(job_id) == []
+
+
+def test_pruning_keeps_a_calibration_whose_subject_is_no_video(manifest: Manifest, clock: Clock) -> None:
+    manifest.enqueue([Request("/games", "/games", QueueType.CALIBRATION)])
+    succeed(manifest, manifest.claim("worker", queue_type=QueueType.CALIBRATION)[0])
+    clock.pass_s(10)
+    assert manifest.prune(clock.time)["jobs"] == 0

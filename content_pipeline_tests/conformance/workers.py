@@ -1,0 +1,89 @@
+"""Processes that work on a manifest like real ones, and can be stopped and killed like real ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+from content_pipeline.errors import RetryPolicy
+from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import QueueType, Result
+from content_pipeline.manifest.moves import LostLease
+from content_pipeline.manifest.store import Manifest
+
+DEADLINE_S = 120.0
+
+
+def until(condition: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:
+    """What a condition gives once it holds."""
+    deadline = time.monotonic() + deadline_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.01)
+    return found
+
+
+def work_until_done(url: str, name: str, batch: int) -> None:
+    """Claim and succeed until nothing waits."""
+    manifest = Manifest(open_engine(url))
+    while True:
+        jobs = manifest.claim(name, batch)
+        for job in jobs:
+            manifest.succeed(job.lease, Result(results={"by": name}))
+        if not jobs and manifest.counts()[QueueType.PROCESSING][State.PENDING] == 0:
+            return
+
+
+def claim_and_stop(url: str, lease_s: float, said: Any) -> None:
+    """Claim a job and stop like a machine put to sleep; when woken, try every write, and tell which were refused."""
+    manifest = Manifest(open_engine(url), lease_s=lease_s)
+    (job,) = manifest.claim("sleeper")
+    said.put(job.job_id)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    lease = job.lease
+    writes: dict[str, Callable[[], object]] = {
+        "progress": lambda: manifest.report_progress(lease, {"percent": 99}),
+        "run": lambda: manifest.report_run(lease, "late"),
+        "publish": lambda: manifest.fenced(lease).__enter__(),
+        "succeed": lambda: manifest.succeed(lease, Result(results={"by": "sleeper"})),
+        "fail": lambda: manifest.fail(lease, "late", "late", RetryPolicy.PERMANENT),
+        "crashed": lambda: manifest.crashed(lease, "late"),
+        "release": lambda: manifest.release(lease, "late"),
+        "cancel": lambda: manifest.stop_cancelled(lease),
+    }
+    said.put({name: _is_refused(write) for name, write in writes.items()})
+    said.put(sorted(manifest.renew("sleeper", [lease]).lost))
+
+
+def _is_refused(write: Callable[[], object]) -> bool:
+    try:
+        write()
+    except LostLease:
+        return True
+    return False
+
+
+def hold_a_transaction_open(url: str, said: Any) -> None:
+    """Change much and commit nothing, until killed."""
+    manifest = Manifest(open_engine(url))
+    with manifest._transaction() as tx:
+        from content_pipeline.manifest import claiming, intake
+        from content_pipeline.manifest.model import Request
+
+        intake.enqueue(tx, [Request(f"/lost/{number}", "/lost") for number in range(2000)])
+        claiming.claim(tx, "doomed", 50, QueueType.PROCESSING, 90.0, None)
+        said.put("inside")
+        signal.pause()
+
+
+def crash_again_and_again(url: str, name: str, said: Any) -> None:
+    """Work as fast as possible; somebody will kill this."""
+    manifest = Manifest(open_engine(url))
+    said.put(name)
+    while True:
+        for job in manifest.claim(name, 3):
+            manifest.succeed(job.lease, Result())

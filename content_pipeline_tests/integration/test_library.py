@@ -1,0 +1,258 @@
+"""A library over time: files move, settle, vanish and come back; the manifest follows, and work is not repeated."""
+
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from content_pipeline.cli.live import LiveProgress
+from content_pipeline.errors import LibraryOffline
+from content_pipeline.launcher.batch import Batch
+from content_pipeline.library.plan import Action
+from content_pipeline.library.scan import scan
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import QueueType, Result
+from content_pipeline.manifest.steering import Which
+from content_pipeline_tests import samples
+from content_pipeline_tests.processing import Project, computed
+
+
+def batch_of(project: Project, **changed) -> Batch:
+    settings = project.settings(**changed)
+    return Batch(settings, LiveProgress(scan(project.library, settings.library), quiet=True))
+
+
+def plan_of(project: Project, **changed):
+    settings = project.settings(**changed)
+    return batch_of(project, **changed).plan(scan(project.library, settings.library))
+
+
+@pytest.fixture
+def short(samples_folder: Path) -> Path:
+    return samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
+
+
+@pytest.fixture
+def processed(project: Project, short: Path) -> Project:
+    shutil.copy(short, project.library / "game.mp4")
+    assert project.process()["game.mp4"].status == "succeeded"
+    return project
+
+
+def pretend_processed(project: Project, number: int) -> list[Path]:
+    """Many small files that the manifest knows as done: as if each had been processed."""
+    from content_pipeline.manifest.videos import KnownVideo, VideoStore
+    from content_pipeline.media.source import Signature
+
+    paths = [project.library / f"{index:05}.mp4" for index in range(number)]
+    for path in paths:
+        path.write_bytes(path.name.encode())
+    batch = batch_of(project)
+    batch.enqueue(scan(project.library, project.settings().library))
+    store = VideoStore(batch.manifest.engine)
+    config_hash = batch._recipe.config_hash
+    while jobs := batch.manifest.claim("test", 500):
+        for job in jobs:
+            path = Path(job.video_path)
+            store.save(KnownVideo(path, project.library, path.stem, str(Signature.of(path.stat())), "sha256:x", "y"))
+            batch.manifest.succeed(job.lease, Result(video_key=path.stem, config_hash=config_hash))
+    return paths
+
+
+def test_the_plan_says_why(processed: Project):
+    assert [video.action for video in plan_of(processed).videos] == [Action.KEEP]
+    (video,) = plan_of(processed, detection__rms_threshold=0.2).videos
+    assert video.action is Action.REDO
+    assert video.reasons == {
+        "detections": "detection.rms_threshold 0.1 -> 0.2",
+        "montage": "follows detections",
+    }
+    (video,) = plan_of(processed, render__crf=20).videos
+    assert video.reasons == {"montage": "render.crf 23 -> 20"}
+    output = next(processed.output.glob("*.mp4"))
+    output.unlink()
+    (video,) = plan_of(processed).videos
+    assert video.reasons == {"montage": f"output missing: {output}"}
+
+
+def test_a_changed_input_and_a_new_file_are_told_apart(processed: Project, short: Path):
+    os.utime(processed.library / "game.mp4")
+    shutil.copy(short, processed.library / "other.mp4")
+    reasons = {video.found.path.name: set(video.reasons.values()) for video in plan_of(processed).videos}
+    assert reasons == {"game.mp4": {"input changed"}, "other.mp4": {"new"}}
+
+
+def test_planning_changes_nothing(processed: Project):
+    before = batch_of(processed).manifest.counts()
+    plan_of(processed, detection__rms_threshold=0.3)
+    assert batch_of(processed).manifest.counts() == before
+
+
+def test_a_failed_video_is_left_until_something_changes(project: Project):
+    (project.library / "bad.mp4").write_text("this is no video")
+    assert project.process()["bad.mp4"].error_code == "not_a_video"
+    again = project.process()["bad.mp4"]
+    assert (again.status, again.error_code, again.stages) == ("failed", "not_a_video", {})
+    job = batch_of(project).manifest.find(QueueType.PROCESSING, str(project.library / "bad.mp4"))
+    assert job.claim_count == 1
+    (project.library / "bad.mp4").write_text("this is still no video")
+    assert project.process()["bad.mp4"].error_code == "not_a_video"
+    assert batch_of(project).manifest.get(job.job_id).claim_count == 2
+
+
+def test_renaming_a_thousand_files_recomputes_nothing(project: Project):
+    paths = pretend_processed(project, 1000)
+    (project.library / "moved").mkdir()
+    for path in paths:
+        path.rename(project.library / "moved" / f"renamed-{path.name}")
+    planned = plan_of(project, library__recursive=True)
+    assert len(planned.renamed) == 1000
+    assert planned.to_run == ()
+    outcomes = project.process(library__recursive=True)
+    assert {outcome.status for outcome in outcomes.values()} == {"succeeded"}
+    assert {how for outcome in outcomes.values() for how in outcome.stages.values()} == {"reused"}
+    assert plan_of(project, library__recursive=True).renamed == ()
+    counts = batch_of(project).manifest.counts()[QueueType.PROCESSING]
+    assert counts[State.SUCCEEDED] == sum(counts.values()) == 1000
+
+
+def test_an_unchanged_library_is_planned_without_reading_a_file(project: Project):
+    paths = pretend_processed(project, 200)
+    for path in paths:
+        os.utime(path, ns=(1, path.stat().st_mtime_ns))
+        os.chmod(path, 0)
+    pretend = plan_of(project)
+    # Taking the right to read changes the ctime, and so the signature: known, and to be looked at again, unread.
+    assert {video.action for video in pretend.videos} == {Action.REDO}
+    assert all(path.stat().st_atime_ns == 1 for path in paths)
+
+
+def test_a_file_that_is_being_written_is_left_alone_until_it_is_whole(project: Project, short: Path):
+    data = short.read_bytes()
+    target = project.library / "game.mp4"
+    go_on, written = threading.Event(), threading.Event()
+
+    def copy_slowly() -> None:
+        with target.open("wb") as file:
+            file.write(data[: len(data) // 2])
+            file.flush()
+            written.set()
+            go_on.wait(60)
+            file.write(data[len(data) // 2 :])
+
+    writer = threading.Thread(target=copy_slowly)
+    writer.start()
+    try:
+        assert written.wait(10)
+        outcome = project.process()["game.mp4"]
+        assert outcome.status == "unsettled"
+        assert batch_of(project).manifest.list() == []
+    finally:
+        go_on.set()
+        writer.join()
+    assert computed(project.process()["game.mp4"])
+
+
+def test_a_file_that_just_changed_is_waited_for(project: Project, short: Path):
+    shutil.copy(short, project.library / "game.mp4")
+    started = time.monotonic()
+    assert project.process(library__settle_s=0.5)["game.mp4"].status == "succeeded"
+    assert time.monotonic() - started > 0.5
+
+
+def test_an_unmounted_library_is_one_pause_and_no_failure(processed: Project):
+    away = processed.library.rename(processed.library.with_name("away"))
+    processed.library.mkdir()  # the empty mount point
+    with pytest.raises(LibraryOffline, match="1 videos are known"):
+        plan_of(processed)
+    manifest = batch_of_known(processed)
+    assert manifest.counts()[QueueType.PROCESSING][State.FAILED] == 0
+    processed.library.rmdir()
+    away.rename(processed.library)
+    assert computed(processed.process()["game.mp4"]) == set()
+
+
+def batch_of_known(project: Project):
+    from content_pipeline.launcher.batch import open_manifest
+
+    return open_manifest(project.settings())
+
+
+def test_a_library_that_goes_away_while_jobs_wait_pauses_them_at_no_cost(project: Project, short: Path):
+    for name in ("a.mp4", "b.mp4", "c.mp4"):
+        shutil.copy(short, project.library / name)
+        with (project.library / name).open("ab") as file:
+            file.write(name.encode())
+    settings = project.settings()
+    batch = batch_of(project)
+    jobs = batch.enqueue(scan(project.library, settings.library))
+    project.library.rename(project.library.with_name("away"))
+    batch.work(build_job(settings), jobs)
+    manifest = batch.manifest
+    assert manifest.counts()[QueueType.PROCESSING][State.PENDING] == 3
+    assert {job.attempt_count for job in manifest.list()} == {0}
+    (breaker,) = manifest.breakers()
+    assert (breaker.scope, breaker.error_code) == (f"library:{project.library}", "library_offline")
+
+
+def build_job(settings):
+    from content_pipeline.definitions import build_definitions
+    from content_pipeline.defs.jobs import PROCESS_VIDEO
+
+    return lambda carrier: build_definitions(settings, carrier).resolve_job_def(PROCESS_VIDEO)
+
+
+def test_too_little_space_pauses_and_costs_no_attempt(project: Project, short: Path):
+    shutil.copy(short, project.library / "game.mp4")
+    outcome = project.process(queue__space_factor=100, output__max_duration_s=1e9)["game.mp4"]
+    assert (outcome.status, outcome.error_code) == ("pending", "disk_full")
+    manifest = batch_of(project).manifest
+    (job,) = manifest.list()
+    assert (job.status, job.attempt_count) == (State.PENDING, 0)
+    assert [breaker.scope for breaker in manifest.breakers()] == ["everything"]
+    manifest.close_breakers()
+    manifest.retry(Which())
+    with manifest.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE job_items SET available_at = created_at")
+    assert computed(project.process()["game.mp4"])
+
+
+def test_a_running_job_stops_when_a_person_cancels_it(project: Project, samples_folder: Path):
+    long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
+    shutil.copy(long, project.library / "long.mp4")
+    manifest = batch_of(project).manifest
+
+    def cancel_once_it_runs() -> None:
+        deadline = time.monotonic() + 60
+        while not any(job.status is State.RUNNING and job.run_id for job in manifest.list()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        manifest.cancel(Which())
+
+    person = threading.Thread(target=cancel_once_it_runs)
+    person.start()
+    slow = {"render__mode": "encode", "render__preset": "veryslow", "queue__heartbeat_s": 0.2}
+    outcome = project.process(**slow)["long.mp4"]
+    person.join()
+    assert outcome.status == "cancelled"
+    (job,) = manifest.list()
+    assert job.status is State.CANCELLED
+    import dagster as dg
+
+    (run,) = project.instance().get_runs()
+    assert run.status is dg.DagsterRunStatus.CANCELED
+
+
+def test_costs_are_recorded_and_foretell_the_next_ones(processed: Project):
+    (job,) = batch_of(processed).manifest.list()
+    assert set(job.cost) == {"fingerprint", "energy", "detections", "montage"}
+    assert all(cost["wall_s"] >= 0 and cost["cpu_s"] >= 0 and cost["peak_bytes"] > 0 for cost in job.cost.values())
+    from content_pipeline.library.plan import expected_seconds
+
+    planned = plan_of(processed, detection__rms_threshold=0.2)
+    (seconds,) = expected_seconds(planned.videos, batch_of(processed).recent_costs()).values()
+    spent = job.cost["detections"]["wall_s"] + job.cost["montage"]["wall_s"]
+    assert seconds == pytest.approx(spent, rel=0.01)
