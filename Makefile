@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INPUT ?=
 OUTPUT ?= output
 
-.PHONY: install demo process dev test check bench lock clean
+.PHONY: install demo process dev test chaos check bench lock clean
 
 install: $(VENV)/.installed
 
@@ -27,6 +27,11 @@ dev: install
 
 test: install
 	$(BIN)/python -m pytest
+
+# The same tests with more examples, jobs and processes; takes long.
+chaos: install
+	CONTENT_AI_CHAOS=1 $(BIN)/python -m pytest content_pipeline_tests/properties content_pipeline_tests/conformance \
+		content_pipeline_tests/acceptance/test_kill_points.py
 
 check: install
 	$(BIN)/ruff check .

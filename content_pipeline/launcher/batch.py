@@ -101,8 +101,9 @@ class Batch:
                 time.sleep(self._settings.library.settle_s)
                 moving = [again for found in moving if (again := look_again(found)) is not None]
             now_ns = time.time_ns()
-            settled += [found for found in moving if self._is_settled(found, now_ns)]
-            moving = [found for found in moving if found not in settled]
+            whole = {found for found in moving if self._is_settled(found, now_ns)}
+            settled += whole
+            moving = [found for found in moving if found not in whole]
         return tuple(sorted([*same, *settled])), moving
 
     def _is_settled(self, found: Found, now_ns: int) -> bool:

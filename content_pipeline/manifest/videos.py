@@ -46,6 +46,9 @@ class VideoStore:
     def with_quick(self, quick: str) -> Sequence[KnownVideo]:
         return self._select(videos.c.quick == quick)
 
+    def all(self) -> Sequence[KnownVideo]:
+        return self._select(sa.true())
+
     def has_key(self, key: str) -> bool:
         return bool(self.with_key(key))
 

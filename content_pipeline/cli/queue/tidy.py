@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,9 +22,11 @@ from content_pipeline.cli.queue.options import (
     which_of,
     which_options,
 )
+from content_pipeline.errors import printable
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.videos import VideoStore
 
 
 @click.command()
@@ -83,6 +87,24 @@ def check(**given: Any) -> int:
     return EXIT_FAILURE if violations else 0
 
 
+@click.command()
+@click.option("--share", default=0.05, show_default=True, type=click.FloatRange(0, 1), help="Share of the recordings.")
+@click.option("--all", "everything", is_flag=True, help="Every recording.")
+@queue_options
+def scrub(share: float, everything: bool, **given: Any) -> int:
+    """Read a share of the recordings in full, and find those that changed without a sign."""
+    from content_pipeline.library.scrub import scrub as read_again
+
+    as_json = given.pop("as_json")
+    manifest = manifest_of(given)
+    report = read_again(VideoStore(manifest.engine), 1.0 if everything else share, random.random)
+    for path in report.changed:
+        print_result(f"changed: {printable(path)}") if not as_json else None
+    document = {"read": report.read, "changed": [str(path) for path in report.changed], "unreadable": report.unreadable}
+    text = f"{report.read} recordings read, {len(report.changed)} changed, {report.unreadable} could not be read."
+    return _tell(as_json, document, text)
+
+
 def _hash_if_there(path: str) -> str | None:
     try:
         return sha256_of(Path(path))
@@ -90,6 +112,6 @@ def _hash_if_there(path: str) -> str | None:
         return None
 
 
-def _tell(as_json: bool, document: dict[str, int], text: str) -> int:
+def _tell(as_json: bool, document: Mapping[str, Any], text: str) -> int:
     print_document(document) if as_json else print_result(text)
     return 0
