@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INPUT ?=
 OUTPUT ?= output
 
-.PHONY: install demo process dev test chaos check bench lock clean
+.PHONY: install demo process dev test chaos check bench docs lock clean
 
 install: $(VENV)/.installed
 
@@ -38,6 +38,9 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: install
+	$(BIN)/python -m content_pipeline.cli.reference > docs/reference.md
 
 bench: install
 	$(BIN)/python -m bench

@@ -37,7 +37,7 @@ def show(as_json: bool, config_file: str | None, state_dir: str | None, assignme
     for key, value in values.items():
         origin = resolved.origins[key]
         table.add_row(
-            Text(key), Text(_shown(value)), Text(origin, "" if origin == "default" else "bold"), Text(descriptions[key])
+            Text(key), Text(shown(value)), Text(origin, "" if origin == "default" else "bold"), Text(descriptions[key])
         )
     print_result(table)
 
@@ -54,7 +54,7 @@ def describe_settings() -> dict[str, str]:
     return found
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(str(item) for item in value)
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

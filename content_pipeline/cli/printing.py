@@ -34,6 +34,10 @@ def print_document(value: Any) -> None:
     print(text if len(text) > LONG_DOCUMENT else json.dumps(value, indent=2, allow_nan=False))
 
 
+def print_text(text: str) -> None:
+    sys.stdout.write(text)
+
+
 def print_result(text: str | RenderableType = "") -> None:
     stdout().print(text, markup=False)
 

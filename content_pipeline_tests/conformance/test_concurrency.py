@@ -6,13 +6,15 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import QueueType, Result
@@ -28,12 +30,36 @@ JOBS = 10_000 if os.environ.get("CONTENT_AI_CHAOS") else 1_000
 SHORT_LEASE_S = 0.5
 
 fork = multiprocessing.get_context("fork")
+_all: list[BaseProcess] = []
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_process_behind() -> Iterator[None]:
+    yield
+    for process in _all:
+        process.kill()
+        process.join()
+    _all.clear()
 
 
 def _started(target: Any, *args: Any) -> BaseProcess:
     process = fork.Process(target=target, args=args, daemon=True)
     process.start()
+    _all.append(process)
     return process
+
+
+def _joined(processes: Sequence[BaseProcess], within_s: float = 60) -> list[int | None]:
+    """How they ended."""
+    deadline = time.monotonic() + within_s
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+    return [process.exitcode for process in processes]
+
+
+def _heard(ear: Connection) -> Any:
+    assert ear.poll(60), "nothing was said"
+    return ear.recv()
 
 
 def _transitions(manifest: Manifest) -> int:
@@ -44,7 +70,11 @@ def _transitions(manifest: Manifest) -> int:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("journal", ["as it comes", "wal"])
 def test_sixteen_processes_do_every_job_exactly_once(
-    url: str, kind: str, journal: str, monkeypatch: pytest.MonkeyPatch
+    url: str,
+    kind: str,
+    journal: str,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
     if journal == "wal":
         if kind != "sqlite":
@@ -56,10 +86,8 @@ def test_sixteen_processes_do_every_job_exactly_once(
         manifest.enqueue(many(jobs))
         began = time.monotonic()
         processes = [_started(workers.work_until_done, url, f"worker {n}", 1 + n % 4) for n in range(PROCESSES)]
-        for process in processes:
-            process.join(1000)
-        print(f"\n{jobs} jobs on {kind}, {journal}: {time.monotonic() - began:.1f} s")
-        assert [process.exitcode for process in processes] == [0] * PROCESSES
+        assert _joined(processes, 1000) == [0] * PROCESSES
+        record_property("seconds", time.monotonic() - began)
         counts = manifest.counts()[QueueType.PROCESSING]
         assert {state: number for state, number in counts.items() if number} == {State.SUCCEEDED: jobs}
         assert _transitions(manifest) == 2 * jobs
@@ -71,19 +99,19 @@ def test_sixteen_processes_do_every_job_exactly_once(
 def test_a_worker_that_slept_past_its_lease_writes_nothing_when_it_wakes(url: str) -> None:
     with opened(url, None, lease_s=SHORT_LEASE_S) as manifest:
         (job_id,) = add(manifest, "a")
-        said = fork.Queue()
-        sleeper = _started(workers.claim_and_stop, url, SHORT_LEASE_S, said)
-        assert said.get(timeout=60) == job_id
+        ear, mouth = fork.Pipe(duplex=False)
+        sleeper = _started(workers.claim_and_stop, url, SHORT_LEASE_S, mouth)
+        assert _heard(ear) == job_id
         assert [job.job_id for job in until(manifest.rescue)] == [job_id]
         winner = claim(manifest, "winner")
         manifest.succeed(winner.lease, Result(results={"by": "winner"}))
         before = dump(manifest.engine)
         assert sleeper.pid is not None
         os.kill(sleeper.pid, signal.SIGCONT)
-        refused = said.get(timeout=60)
+        refused = _heard(ear)
         assert refused and all(refused.values()), refused
-        assert said.get(timeout=60) == [job_id]
-        sleeper.join(60)
+        assert _heard(ear) == [job_id]
+        assert _joined([sleeper]) == [0]
         assert dump(manifest.engine) == before
         assert manifest.get(job_id).results == {"by": "winner"}
         assert manifest.check() == []
@@ -93,11 +121,11 @@ def test_a_worker_killed_inside_a_transaction_leaves_no_trace(url: str) -> None:
     with opened(url, None) as manifest:
         add(manifest, "a", "b")
         before = dump(manifest.engine)
-        said = fork.Queue()
-        doomed = _started(workers.hold_a_transaction_open, url, said)
-        assert said.get(timeout=60) == "inside"
+        ear, mouth = fork.Pipe(duplex=False)
+        doomed = _started(workers.hold_a_transaction_open, url, mouth)
+        assert _heard(ear) == "inside"
         doomed.kill()
-        doomed.join(60)
+        assert _joined([doomed]) == [-signal.SIGKILL]
         # On Postgres the server takes a moment to notice.
         until(lambda: manifest.claim("next", 2, job_ids=[job.job_id for job in manifest.list()]) or None)
         manifest.rescue(["next"])
@@ -110,17 +138,16 @@ def test_workers_killed_at_any_moment_lose_nothing(url: str) -> None:
     with opened(url, None) as manifest:
         manifest.enqueue(many(400 * rounds))
         for number in range(rounds):
-            said = fork.Queue()
+            ear, mouth = fork.Pipe(duplex=False)
             names = [f"victim {number}-{index}" for index in range(4)]
-            victims = [_started(workers.crash_again_and_again, url, name, said) for name in names]
+            victims = [_started(workers.crash_again_and_again, url, name, mouth) for name in names]
             for _ in victims:
-                said.get(timeout=60)
+                _heard(ear)
             enough = manifest.counts()[QueueType.PROCESSING][State.SUCCEEDED] + 30
             until(lambda enough=enough: manifest.counts()[QueueType.PROCESSING][State.SUCCEEDED] >= enough)
             for victim in victims:
                 victim.kill()
-            for victim in victims:
-                victim.join(60)
+            assert _joined(victims) == [-signal.SIGKILL] * 4
             assert manifest.check() == []
             manifest.rescue(names)
             assert manifest.workers() == []
@@ -133,8 +160,7 @@ def test_an_engine_survives_a_fork(url: str) -> None:
         add(manifest, "a", "b", "c")
         claim(manifest, "parent")
         child = _started(_work_with_the_parents_manifest, manifest)
-        child.join(60)
-        assert child.exitcode == 0
+        assert _joined([child]) == [0]
         claim(manifest, "parent")
         assert sorted(job.worker_id or "" for job in manifest.list()) == ["child", "parent", "parent"]
         assert manifest.check() == []
@@ -150,8 +176,7 @@ def test_a_fork_inside_a_transaction_does_not_end_it(url: str) -> None:
         job = claim(manifest)
         with manifest.fenced(job.lease):
             child = _started(_look, manifest)
-            child.join(60)
-            assert child.exitcode == 0
+            assert _joined([child]) == [0]
         manifest.succeed(job.lease, Result())
         assert manifest.check() == []
 
@@ -166,9 +191,7 @@ def _look(manifest: Manifest) -> None:
 def test_asking_for_the_same_in_different_orders_at_once_is_asking_once(url: str) -> None:
     with opened(url, None) as manifest:
         processes = [_started(_ask_for, url, number) for number in range(6)]
-        for process in processes:
-            process.join(60)
-        assert [process.exitcode for process in processes] == [0] * 6
+        assert _joined(processes) == [0] * 6
         assert len(manifest.list()) == 300
         assert manifest.check() == []
 
@@ -180,25 +203,21 @@ def _ask_for(url: str, number: int) -> None:
         manifest.enqueue(requests if number % 2 else requests[::-1])
 
 
-def test_when_a_pause_is_over_one_of_many_processes_tries(url: str, tmp_path: Path) -> None:
-    from content_pipeline.errors import RetryPolicy
-
+def test_when_a_pause_is_over_one_of_many_processes_tries(url: str) -> None:
     with opened(url, None) as manifest:
         manifest.enqueue(many(50))
         manifest.fail(claim(manifest).lease, "disk_full", "full", RetryPolicy.ENVIRONMENTAL)
         with manifest.engine.connect() as connection:
             connection.exec_driver_sql("UPDATE breakers SET until = '2026-01-01 00:00:00'")
             connection.commit()
-        said, barrier = fork.Queue(), fork.Barrier(8)
-        processes = [_started(_try, url, barrier, said) for _ in range(8)]
-        claimed = [said.get(timeout=60) for _ in processes]
-        for process in processes:
-            process.join(60)
-        assert sum(claimed) == 1
+        (ear, mouth), barrier = fork.Pipe(duplex=False), fork.Barrier(8)
+        processes = [_started(_try, url, barrier, mouth) for _ in range(8)]
+        assert sum(_heard(ear) for _ in processes) == 1
+        assert _joined(processes) == [0] * 8
 
 
-def _try(url: str, barrier: Any, said: Any) -> None:
+def _try(url: str, barrier: Any, mouth: Connection) -> None:
     manifest = Manifest(open_engine(url))
     manifest.counts()
     barrier.wait(60)
-    said.put(len(manifest.claim("worker", 5)))
+    mouth.send(len(manifest.claim("worker", 5)))

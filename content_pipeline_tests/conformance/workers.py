@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from typing import Any
 
 from content_pipeline.errors import RetryPolicy
@@ -38,11 +39,11 @@ def work_until_done(url: str, name: str, batch: int) -> None:
             return
 
 
-def claim_and_stop(url: str, lease_s: float, said: Any) -> None:
+def claim_and_stop(url: str, lease_s: float, say: Connection) -> None:
     """Claim a job and stop like a machine put to sleep; when woken, try every write, and tell which were refused."""
     manifest = Manifest(open_engine(url), lease_s=lease_s)
     (job,) = manifest.claim("sleeper")
-    said.put(job.job_id)
+    say.send(job.job_id)
     os.kill(os.getpid(), signal.SIGSTOP)
     lease = job.lease
     writes: dict[str, Callable[[], object]] = {
@@ -55,8 +56,8 @@ def claim_and_stop(url: str, lease_s: float, said: Any) -> None:
         "release": lambda: manifest.release(lease, "late"),
         "cancel": lambda: manifest.stop_cancelled(lease),
     }
-    said.put({name: _is_refused(write) for name, write in writes.items()})
-    said.put(sorted(manifest.renew("sleeper", [lease]).lost))
+    say.send({name: _is_refused(write) for name, write in writes.items()})
+    say.send(sorted(manifest.renew("sleeper", [lease]).lost))
 
 
 def _is_refused(write: Callable[[], object]) -> bool:
@@ -67,7 +68,7 @@ def _is_refused(write: Callable[[], object]) -> bool:
     return False
 
 
-def hold_a_transaction_open(url: str, said: Any) -> None:
+def hold_a_transaction_open(url: str, say: Connection) -> None:
     """Change much and commit nothing, until killed."""
     manifest = Manifest(open_engine(url))
     with manifest._transaction() as tx:
@@ -76,14 +77,14 @@ def hold_a_transaction_open(url: str, said: Any) -> None:
 
         intake.enqueue(tx, [Request(f"/lost/{number}", "/lost") for number in range(2000)])
         claiming.claim(tx, "doomed", 50, QueueType.PROCESSING, 90.0, None)
-        said.put("inside")
+        say.send("inside")
         signal.pause()
 
 
-def crash_again_and_again(url: str, name: str, said: Any) -> None:
+def crash_again_and_again(url: str, name: str, say: Connection) -> None:
     """Work as fast as possible; somebody will kill this."""
     manifest = Manifest(open_engine(url))
-    said.put(name)
+    say.send(name)
     while True:
         for job in manifest.claim(name, 3):
             manifest.succeed(job.lease, Result())

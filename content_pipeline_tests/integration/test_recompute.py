@@ -94,7 +94,9 @@ def test_clips_that_stay_the_same_are_reused(processed: Project):
 
 
 @pytest.mark.parametrize(
-    "changed", [{"render__crf": 30}, {"render__preset": "ultrafast"}, {"render__fps": 25.0}], ids=lambda c: next(iter(c))
+    "changed",
+    [{"render__crf": 30}, {"render__preset": "ultrafast"}, {"render__fps": 25.0}],
+    ids=lambda changed: next(iter(changed)),
 )
 def test_a_changed_encoder_renders_only(processed: Project, changed):
     encoded = again(processed, render__mode="encode")

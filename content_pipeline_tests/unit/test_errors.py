@@ -28,7 +28,12 @@ def test_the_guide_tells_what_each_code_means(kind):
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(errno.ENOENT, "missing_file"), (errno.EACCES, "no_permission"), (errno.ENOSPC, "disk_full"), (errno.EIO, "read_failed")],
+    [
+        (errno.ENOENT, "missing_file"),
+        (errno.EACCES, "no_permission"),
+        (errno.ENOSPC, "disk_full"),
+        (errno.EIO, "read_failed"),
+    ],
 )
 def test_errors_of_the_system_get_a_name(number, code):
     assert errors.from_os_error(OSError(number, "x"), Path("a")).code == code

@@ -1,0 +1,67 @@
+"""What is written down is true: commands, settings, links and files."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from content_pipeline.cli.main import cli
+from content_pipeline.cli.reference import reference, walk
+from content_pipeline.settings import load
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_reference_is_up_to_date():
+    assert (ROOT / "docs" / "reference.md").read_text() == reference(), "run `make docs`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_in_the_docs_is_understood(page: Path):
+    commands = dict(walk(cli, "content-ai"))
+    blocks = re.findall(r"```bash\n(.*?)```", page.read_text(), re.DOTALL)
+    lines = [line.split(" #")[0].split(">")[0].strip() for block in blocks for line in block.splitlines()]
+    for line in lines:
+        words = shlex.split(line)
+        if not words or not words[0].endswith("content-ai"):
+            continue
+        words[0] = "content-ai"
+        name = next(known for known in sorted(commands, key=len, reverse=True) if " ".join(words).startswith(known))
+        arguments = words[len(name.split()) :]
+        context = commands[name].make_context(name, list(arguments), resilient_parsing=False)
+        assert context.params
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path):
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_settings_shown_in_the_docs_are_accepted(page: Path, tmp_path: Path):
+    for block in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL):
+        file = tmp_path / "content-ai.toml"
+        file.write_text(block)
+        tomllib.loads(block)
+        load(config_file=file, env={})
+
+
+def test_every_make_target_in_the_readme_exists():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"(?:^|`)make ([a-z]+)", (ROOT / "README.md").read_text(), re.MULTILINE)) <= targets
+
+
+def test_the_workspace_names_the_code_location():
+    workspace = yaml.safe_load((ROOT / "workspace.yaml").read_text())
+    assert workspace["load_from"][0]["python_module"]["module_name"] == "content_pipeline.definitions"
+
+
+def test_help_of_every_command_can_be_shown():
+    for name, command in walk(cli, "content-ai"):
+        assert command.get_help(click.Context(command, info_name=name))

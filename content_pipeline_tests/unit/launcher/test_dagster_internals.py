@@ -1,0 +1,66 @@
+"""Canaries: one for each private call into Dagster, to say which one an upgrade broke."""
+
+import re
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from content_pipeline.launcher import _dagster_internals as internals
+from content_pipeline.launcher.home import open_instance
+from content_pipeline.settings import load
+
+VIDEOS = dg.DynamicPartitionsDefinition(name="videos")
+
+
+@dg.asset(partitions_def=VIDEOS)
+def noop(context: dg.AssetExecutionContext) -> None:
+    context.log.info("nothing to do")
+
+
+@dg.asset(partitions_def=VIDEOS)
+def failing() -> None:
+    raise ValueError("on purpose")
+
+
+def job_of(asset: dg.AssetsDefinition) -> dg.JobDefinition:
+    return dg.Definitions(
+        assets=[asset], jobs=[dg.define_asset_job("process_video", [asset], executor_def=dg.in_process_executor)]
+    ).resolve_job_def("process_video")
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> dg.DagsterInstance:
+    instance = open_instance(load(flags={"state_dir": tmp_path}, env={}).settings)
+    instance.add_dynamic_partitions("videos", ["a"])
+    return instance
+
+
+def test_a_run_can_be_created_with_the_origin_that_the_ui_knows(instance: dg.DagsterInstance):
+    run = internals.create_run(instance, job_of(noop), "a", {"x": "y"})
+    assert run.status is dg.DagsterRunStatus.NOT_STARTED
+    assert run.tags["dagster/partition"] == "a"
+    assert run.remote_job_origin.location_name == "content_pipeline"
+    assert run.job_code_origin.repository_origin.code_pointer.module == "content_pipeline.definitions"
+
+
+@pytest.mark.parametrize(
+    ("asset", "status"), [(noop, dg.DagsterRunStatus.SUCCESS), (failing, dg.DagsterRunStatus.FAILURE)], ids=str
+)
+def test_a_created_run_can_be_executed_here(instance: dg.DagsterInstance, asset, status):
+    job = job_of(asset)
+    run = internals.create_run(instance, job, "a", {})
+    internals.execute(instance, job, run)
+    assert instance.get_run_by_id(run.run_id).status is status
+
+
+def test_a_dead_worker_can_be_reported(instance: dg.DagsterInstance):
+    run = internals.create_run(instance, job_of(noop), "a", {})
+    internals.report_worker_died(instance, run, "it was killed")
+    assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.FAILURE
+
+
+def test_every_private_import_is_in_one_file():
+    package = Path(internals.__file__).parents[1]
+    private = re.compile(r"^\s*(from|import) dagster\._", re.MULTILINE)
+    assert [path.name for path in package.rglob("*.py") if private.search(path.read_text())] == ["_dagster_internals.py"]
