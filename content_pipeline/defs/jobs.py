@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dagster as dg
 
-
 PROCESS_VIDEO = "process_video"
 
 

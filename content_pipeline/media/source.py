@@ -66,8 +66,8 @@ class Source:
 
         The `file:` prefix makes any name a plain file name, whatever it looks like.
         """
-        by_descriptor = f"/proc/self/fd/{self.descriptor}"
-        return f"file:{by_descriptor if os.path.exists(by_descriptor) else self.path.absolute()}"
+        by_descriptor = Path(f"/proc/self/fd/{self.descriptor}")
+        return f"file:{by_descriptor if by_descriptor.exists() else self.path.absolute()}"
 
     @contextmanager
     def container(self, **options: str) -> Iterator[InputContainer]:
