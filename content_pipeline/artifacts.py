@@ -14,13 +14,13 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from content_pipeline.errors import from_os_error
+from content_pipeline.errors import from_own_folder
 from content_pipeline.settings import digest_of
 
 INDEX_NAME = "artifact.json"
@@ -77,6 +77,9 @@ class ArtifactStore:
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None
+        if intact:
+            with suppress(OSError):  # a read-only cache still serves
+                os.utime(folder / INDEX_NAME)  # when it was last used
         return artifact if intact else None
 
     @contextmanager
@@ -102,7 +105,19 @@ class ArtifactStore:
                 _seal(draft, key)
                 _put_in_place(draft_folder, folder)
         except OSError as error:
-            raise from_os_error(error, Path(error.filename or folder)) from error
+            raise from_own_folder(error, Path(error.filename or folder)) from error
+
+    def collect(self, in_use: Collection[str], used_before: float) -> int:
+        """Remove artifacts that nobody points to and nobody has used since a time; returns how many."""
+        removed = 0
+        for index in sorted(self.root.glob(f"*/*/*/{INDEX_NAME}")):
+            folder = index.parent
+            if folder.name not in in_use and index.stat().st_mtime < used_before:
+                aside = Path(tempfile.mkdtemp(dir=self.root))
+                folder.rename(aside / "old")
+                shutil.rmtree(aside, ignore_errors=True)
+                removed += 1
+        return removed
 
     def sweep(self, older_than_s: float = 60.0) -> int:
         """Remove the drafts of processes that died; a living owner holds a lock on its own."""
@@ -183,7 +198,7 @@ def publication(files: Mapping[Path, Path]) -> Iterator[Callable[[], None]]:
         for source, target in files.items():
             target.parent.mkdir(parents=True, exist_ok=True)
             _remove_leftovers(target)
-            staged[target] = target.with_name(f".{target.name}.{os.getpid()}.part")
+            staged[target] = target.with_name(f".{target.name}.{_here()}-{os.getpid()}.part")
             _link_or_copy(source, staged[target])
 
         def place() -> None:
@@ -199,11 +214,16 @@ def publication(files: Mapping[Path, Path]) -> Iterator[Callable[[], None]]:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """What processes that died, this one's pid included, had staged for a target."""
-    for leftover in target.parent.glob(f".{target.name}.*.part"):
-        pid = leftover.name.split(".")[-2]
+    """What processes of this machine that died, this one's pid included, had staged for a target."""
+    for leftover in target.parent.glob(f".{target.name}.{_here()}-*.part"):
+        pid = leftover.name.split("-")[-1].removesuffix(".part")
         if pid.isdecimal() and not _is_another(int(pid)):
             leftover.unlink(missing_ok=True)
+
+
+def _here() -> str:
+    """This machine, in a form that fits a file name: on a shared folder others stage too."""
+    return hashlib.sha256(os.uname().nodename.encode()).hexdigest()[:8]
 
 
 def _is_another(pid: int) -> bool:

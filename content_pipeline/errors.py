@@ -130,6 +130,11 @@ class DiskFull(EnvironmentalError):
     hint = "Free some space; the work goes on where it stopped."
 
 
+class FolderUnwritable(EnvironmentalError):
+    code = "folder_unwritable"
+    hint = "Make the output and state folders writable for the user who runs the pipeline."
+
+
 class DatabaseAway(EnvironmentalError):
     code = "database_away"
     hint = "Start the database again; the work goes on where it stopped."
@@ -157,6 +162,12 @@ def from_os_error(error: OSError, path: Path) -> PipelineError:
     }
     kind = by_errno.get(error.errno if error.errno is not None else -1, ReadFailed)
     return kind(f"{printable(path)}: {error.strerror or error}")
+
+
+def from_own_folder(error: OSError, path: Path) -> PipelineError:
+    """Name an error met in a folder of ours: never the recording's fault, and the same for every video."""
+    named = from_os_error(error, path)
+    return named if isinstance(named, (DiskFull, OutOfMemory)) else FolderUnwritable(str(named))
 
 
 def printable(path: Path | str) -> str:

@@ -96,7 +96,7 @@ class ProcessingSettings(Group):
     context_padding_s: Seconds = Field(1.0, description="Time added before and after.")
     merge_gap_s: Seconds = Field(2.0, description="Highlights closer than this become one.")
     max_segment_duration_s: PositiveSeconds = Field(
-        10.0, description="Longest highlight; of a longer one the highest-energy window is kept."
+        10.0, description="Longest clip; a longer highlight is shown by its highest-energy windows."
     )
 
 
@@ -211,7 +211,14 @@ _NEVER_READ: dict[Stage, tuple[str, ...]] = {
     "energy": (),
     "detections": ("detection.hpss_margin",),
     # How long an encode may take changes whether it ends, never what it makes.
-    "clip": ("render.time_limit_s", "render.stall_limit_s"),
+    # A clip is keyed by the mode that was chosen; its sound gets its bit rate when clips are joined.
+    "clip": (
+        "render.time_limit_s",
+        "render.stall_limit_s",
+        "render.mode",
+        "render.copy_keyframe_gap_s",
+        "render.audio_bitrate_kbps",
+    ),
     "montage": ("render.time_limit_s", "render.stall_limit_s"),
 }
 

@@ -32,7 +32,7 @@ def settings_options(command: Command) -> Command:
 def resolve(
     config_file: str | None, state_dir: str | None, assignments: tuple[str, ...], flags: dict[str, Any] | None = None
 ) -> Resolved:
-    given = {**_parse(assignments), **(flags or {})}
+    given = {**_parse(assignments), **{key: value for key, value in (flags or {}).items() if value is not None}}
     if state_dir is not None:
         given["state_dir"] = state_dir
     return load(flags=given, config_file=None if config_file is None else Path(config_file))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.settings import Settings
 
-STATUSES = ("succeeded", "failed", "cancelled", "discarded", "pending", "unsettled", "lost")
+STATUSES = ("succeeded", "failed", "cancelled", "discarded", "pending", "dirty", "running", "unsettled", "lost")
 
 if TYPE_CHECKING:
     from dagster import JobDefinition
@@ -93,7 +95,7 @@ def carry_out(request: Request) -> int:
 def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, seconds: float) -> int:
     """Tell what became of everything; returns the exit code."""
     document = summarize(batch.outcomes, found, seconds)
-    paused = [breaker for breaker in batch.manifest.breakers() if breaker.until is not None]
+    paused = batch.paused()
     document["paused"] = [{"scope": one.scope, "error_code": one.error_code, "error": one.message} for one in paused]
     if request.as_json:
         print_document(document)
@@ -115,7 +117,7 @@ def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, secon
 def find_recordings(request: Request) -> Scan | None:
     """The recordings; None when the place does not exist and never did."""
     try:
-        found = scan(request.target, request.settings.library)
+        found = scan(request.target, request.settings.library, made_by_us(request.settings))
     except MissingFile as error:
         known = Catalog(open_engine(request.settings.manifest_url)).signatures_under(request.target.absolute())
         if known:
@@ -123,6 +125,24 @@ def find_recordings(request: Request) -> Scan | None:
         print_error(str(error))
         return None
     return found if request.limit is None else replace(found, recordings=found.recordings[: request.limit])
+
+
+def made_by_us(settings: Settings) -> Callable[[Path], bool]:
+    """What a scan must not take for recordings: our state, and what we published."""
+    state, output = (os.path.realpath(folder) for folder in (settings.state_dir, settings.output_dir))
+    state_name = Path(state).name
+    real_folder = cache(os.path.realpath)
+
+    @cache
+    def keys() -> set[str]:
+        return Catalog(open_engine(settings.manifest_url)).keys()
+
+    def is_ours(path: Path) -> bool:
+        if path.name == state_name and os.path.realpath(path) == state:
+            return True
+        return path.suffix == ".mp4" and real_folder(path.parent) == output and path.stem in keys()
+
+    return is_ours
 
 
 def _as_settings(flags: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,9 @@ from content_pipeline.stages.workbench import StageResult
 
 
 class Listener(Protocol):
+    spoke_of_failure: bool
+    outputs: tuple[str, ...]
+
     def progressed(self, stage: Stage, fraction: float) -> None: ...
 
     def finished(self, result: StageResult, cost: dict[str, Any]) -> None: ...
@@ -22,6 +25,9 @@ class Listener(Protocol):
 
 class Silent:
     """Dagster's own event log says enough."""
+
+    spoke_of_failure = False
+    outputs: tuple[str, ...] = ()
 
     def progressed(self, stage: Stage, fraction: float) -> None:
         return None
@@ -48,6 +54,8 @@ class Sender:
     def __init__(self, send: Callable[[Any], None]) -> None:
         self._send = send
         self._last: tuple[Stage, int] | None = None
+        self.spoke_of_failure = False
+        self.outputs: tuple[str, ...] = ()
 
     def progressed(self, stage: Stage, fraction: float) -> None:
         step = (stage, int(fraction * 100))
@@ -56,6 +64,7 @@ class Sender:
             self._send({"is": "progress", "stage": stage, "fraction": fraction})
 
     def finished(self, result: StageResult, cost: dict[str, Any]) -> None:
+        self.outputs = tuple(str(path) for path in result.outputs)
         self._send(
             {
                 "is": "finished",
@@ -69,6 +78,7 @@ class Sender:
         )
 
     def failed(self, stage: Stage, error: BaseException) -> None:
+        self.spoke_of_failure = True
         kind = type(error) if isinstance(error, PipelineError) else PipelineError
         message = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
         self._send(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,12 @@ from content_pipeline.launcher.outcome import Outcome, Watcher, of_job, refused
 from content_pipeline.library.plan import Action, Known, LibraryPlan, Recipe, plan
 from content_pipeline.library.scan import Found, Scan, look_again
 from content_pipeline.library.settle import is_settled
+from content_pipeline.manifest.breaker import Breaker
+from content_pipeline.manifest.breakers import EVERYTHING, LIBRARY, STAGE
 from content_pipeline.manifest.catalog import Catalog, Rename
-from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.model import Request
+from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
-from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings, Stage
 from content_pipeline.stages.workbench import VERSIONS
 from content_pipeline.workers.identity import gone_among
@@ -36,10 +38,6 @@ def recipe_of(settings: Settings) -> Recipe:
     return Recipe({stage: settings.read_by(stage) for stage in stages}, {stage: VERSIONS[stage] for stage in stages})
 
 
-def open_manifest(settings: Settings) -> Manifest:
-    return Manifest(open_engine(settings.manifest_url), lease_s=settings.queue.lease_s)
-
-
 class Batch:
     """`outcomes` grows as videos end; it holds everything that is known when the batch is interrupted."""
 
@@ -51,6 +49,7 @@ class Batch:
         self._catalog = Catalog(self.manifest.engine)
         self._recipe = recipe_of(settings)
         self._outcomes: dict[Path, Outcome] = {}
+        self._libraries: set[str] = set()
 
     @property
     def outcomes(self) -> Sequence[Outcome]:
@@ -58,7 +57,10 @@ class Batch:
 
     def plan(self, scan: Scan) -> LibraryPlan:
         """What would be done, and why. Changes nothing."""
-        return plan(scan, self._known(scan), self._recipe, self._force)
+        return self._plan(scan, self._known(scan))
+
+    def _plan(self, scan: Scan, known: Known) -> LibraryPlan:
+        return plan(scan, known, self._recipe, self._settings.output_dir.absolute(), self._force)
 
     def recent_costs(self) -> list[dict[str, Any]]:
         return self._catalog.recent_costs()
@@ -77,10 +79,12 @@ class Batch:
 
     def enqueue(self, scan: Scan) -> list[str]:
         """Write the plan into the manifest. Returns the jobs to be worked on, and notes what needs no work."""
+        self.manifest.rescue(gone_among(self.manifest.workers()))
         known = self._known(scan)
         settled, unsettled = self._settle(scan, known)
+        self._libraries.add(str(scan.root))
         reached("scanned")
-        planned = plan(replace(scan, recordings=settled), known, self._recipe, self._force)
+        planned = self._plan(replace(scan, recordings=settled), known)
         reached("planned")
         self._note_idle(scan, planned, unsettled)
         self._write(planned)
@@ -129,13 +133,14 @@ class Batch:
                 Rename(Path(one.before), one.found.path, planned.root, str(one.found.signature))
                 for one in planned.renamed
             )
-        if planned.gone:
-            self._catalog.set_offline([Path(path) for path in planned.gone], True)
+        back = self._catalog.offline_under(planned.root) - set(planned.gone)
+        self._catalog.set_offline([Path(path) for path in back if Path(path).exists()], False)
+        self._catalog.set_offline([Path(path) for path in planned.gone], True)
         new = [video.found for video in planned.videos if video.action is Action.CREATE]
         if new:
             self.manifest.enqueue([self._request(found, planned.root) for found in new])
         for (action, reason), ids in _by_reason(planned).items():
-            which = Which(job_ids=ids)
+            which = Which(job_ids=ids, if_possible=True)  # another command may have been first
             self.manifest.spoil(which, reason) if action is Action.REDO else self.manifest.retry(which, reason)
 
     def _request(self, found: Found, root: Path) -> Request:
@@ -150,7 +155,8 @@ class Batch:
 
     def work(self, build_job: BuildJob, job_ids: Sequence[str] | None, max_jobs: int | None = None) -> None:
         """Rescue what others left behind, then work until nothing is left to do here."""
-        self.manifest.rescue(gone_among(self.manifest.workers()))
+        if job_ids is None:
+            self.manifest.rescue(gone_among(self.manifest.workers()))
         if job_ids is not None and not job_ids:
             return  # and Dagster was never loaded
         from content_pipeline.launcher.embedded import EmbeddedRuns
@@ -159,7 +165,19 @@ class Batch:
         runs = EmbeddedRuns(self._settings, build_job)
         runs.close_abandoned()
         ArtifactStore(self._settings.state_dir.absolute() / "artifacts").sweep()
-        Worker(self._settings, self.manifest, runs, self._recipe, _Collector(self), self._force).work(job_ids, max_jobs)
+        worker = Worker(self._settings, self.manifest, runs, self._recipe, _Collector(self), self._force)
+        worker.work(job_ids, max_jobs, self.paused)
+
+    def paused(self) -> list[Breaker]:
+        """The pauses that keep work of this batch waiting right now."""
+        now = datetime.now(UTC)
+        ours = {EVERYTHING, *(f"{LIBRARY}{library}" for library in self._libraries)}
+        return [
+            breaker
+            for breaker in self.manifest.breakers()
+            if breaker.is_open(now)
+            and (breaker.scope in ours or breaker.scope.startswith(STAGE) or not self._libraries)
+        ]
 
     def _end(self, outcome: Outcome) -> None:
         self._outcomes[outcome.path] = outcome

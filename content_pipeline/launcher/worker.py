@@ -6,31 +6,34 @@ lives keeps them. Everything it writes about a job passes the manifest's fence.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import sqlalchemy as sa
-
-from content_pipeline.errors import RetryPolicy, WorkerCrashed, printable
+from content_pipeline.errors import DatabaseAway, RetryPolicy, WorkerCrashed, printable
 from content_pipeline.failpoints import reached
 from content_pipeline.launcher.delivery import deliver
 from content_pipeline.launcher.embedded import EmbeddedRuns
 from content_pipeline.launcher.outcome import Outcome, Watcher
 from content_pipeline.library.plan import Recipe
-from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.breaker import Breaker
 from content_pipeline.manifest.lifecycle import CLAIMABLE, Move, State
-from content_pipeline.manifest.model import Job, Result
+from content_pipeline.manifest.model import Job, QueueType, Result
 from content_pipeline.manifest.moves import LostLease
+from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
 from content_pipeline.workers.identity import this_worker
 from content_pipeline.workers.pool import Ended, Pool, Said, Task
 from content_pipeline.workers.warm import warm
+
+Answer = TypeVar("Answer")
 
 CLAIM_FROM = 100
 HEAVY = (
@@ -63,6 +66,8 @@ class _Held:
     stage_keys: dict[str, str] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
     cost: dict[str, Any] = field(default_factory=dict)
+    stats: dict[str, Any] = field(default_factory=dict)
+    progress: dict[str, Any] | None = None
 
 
 class Worker:
@@ -78,18 +83,21 @@ class Worker:
         self._id = this_worker()
         self._pool = Pool(settings.worker_count)
         self._held: dict[str, _Held] = {}
+        self._waiting: list[str] | None = None
         self._beaten_s = time.monotonic()
 
-    def work(self, job_ids: Iterable[str] | None = None, max_jobs: int | None = None) -> None:
-        """Until every named job (or every job there is) has ended, waits for another worker, or is paused."""
-        waiting = None if job_ids is None else list(job_ids)
+    def work(
+        self, job_ids: Iterable[str] | None, max_jobs: int | None, paused: Callable[[], Sequence[Breaker]]
+    ) -> None:
+        """Until every named job (or every job there is) has ended, is another worker's, or waits for a pause."""
+        self._waiting = None if job_ids is None else list(job_ids)
         left = max_jobs
-        if waiting is None or len(waiting) > 1:
+        if self._waiting is None or len(self._waiting) > 1:
             warm(HEAVY)
         try:
             while True:
-                left = self._fill(waiting, left)
-                if not self._held and not self._should_wait(waiting, left):
+                left = self._fill(left)
+                if not self._held and (left == 0 or not self._has_more() or paused()):
                     return
                 for event in self._pool.listen():
                     self._hear(event)
@@ -100,9 +108,9 @@ class Worker:
 
     # --- taking work
 
-    def _fill(self, waiting: list[str] | None, left: int | None) -> int | None:
+    def _fill(self, left: int | None) -> int | None:
         while self._pool.has_room and left != 0:
-            claimed = self._claim(waiting)
+            claimed = self._claim()
             if claimed is None:
                 return left
             reached("claimed")
@@ -110,30 +118,27 @@ class Worker:
             left = None if left is None else left - 1
         return left
 
-    def _claim(self, waiting: list[str] | None) -> Job | None:
+    def _claim(self) -> Job | None:
         """The next job that is due; of named ones, a window at a time."""
-        if waiting is None:
-            return next(iter(self._manifest.claim(self._id, config_hash=self._recipe.config_hash)), None)
-        for start in range(0, len(waiting), CLAIM_FROM):
-            window = waiting[start : start + CLAIM_FROM]
-            claimed = self._manifest.claim(self._id, job_ids=window, config_hash=self._recipe.config_hash)
-            if claimed:
-                waiting.remove(claimed[0].job_id)
+        recipe = self._recipe.config_hash
+        if self._waiting is None:
+            return next(iter(self._patiently(lambda: self._manifest.claim(self._id, config_hash=recipe))), None)
+        for start in range(0, len(self._waiting), CLAIM_FROM):
+            window = self._waiting[start : start + CLAIM_FROM]
+            claim = partial(self._manifest.claim, self._id, job_ids=window, config_hash=recipe)
+            if claimed := self._patiently(claim):
+                self._waiting.remove(claimed[0].job_id)
                 return claimed[0]
         return None
 
-    def _should_wait(self, waiting: list[str] | None, left: int | None) -> bool:
-        """Jobs that come back after a back-off are waited for; those of a pause, or of other workers, are not."""
-        if left == 0:
-            return False
-        if waiting is None:
-            counts = self._manifest.counts()
-            due = sum(states[state] for states in counts.values() for state in CLAIMABLE)
-        else:
-            unfinished = [job for job in self._manifest.list(Which(job_ids=waiting)) if job.status in CLAIMABLE]
-            waiting[:] = [job.job_id for job in unfinished]
-            due = len(unfinished)
-        return due > 0 and not any(breaker.until is not None for breaker in self._manifest.breakers())
+    def _has_more(self) -> bool:
+        """Whether jobs are left that can still be claimed, now or after their back-off."""
+        if self._waiting is None:
+            counts = self._manifest.counts()[QueueType.PROCESSING]
+            return any(counts[state] for state in CLAIMABLE)
+        unfinished = [job for job in self._manifest.list(Which(job_ids=self._waiting)) if job.status in CLAIMABLE]
+        self._waiting = [job.job_id for job in unfinished]
+        return bool(unfinished)
 
     def _start(self, job: Job) -> None:
         path = Path(job.video_path)
@@ -142,8 +147,7 @@ class Worker:
         settings, runs, force = self._settings, self._runs, self._force
 
         def run(send: Any) -> None:
-            manifest = Manifest(open_engine(settings.manifest_url), lease_s=settings.queue.lease_s)
-            deliver(job, settings, runs, manifest, force, send)
+            deliver(job, settings, runs, open_manifest(settings), force, send)
 
         self._pool.start(Task(job.job_id, run, runs.log_path(f"{job.job_id}-{job.claim_count}")))
 
@@ -152,9 +156,10 @@ class Worker:
     def _hear(self, event: Said | Ended) -> None:
         held = self._held[event.task.name]
         if isinstance(event, Ended):
-            del self._held[event.task.name]
             self._close(held, event)
+            del self._held[event.task.name]
         elif event.value["is"] == "progress":
+            held.progress = {"stage": event.value["stage"], "fraction": round(event.value["fraction"], 2)}
             self._watcher.progressed(held.outcome, event.value["stage"], event.value["fraction"])
         else:
             _note(held, event.value)
@@ -168,6 +173,8 @@ class Worker:
             outcome = self._commit(held, event)
         except LostLease as error:
             outcome = replace(held.outcome, status="lost", error_code=error.code, error=str(error), hint=error.hint)
+        if outcome.status == State.PENDING and self._waiting is not None:
+            self._waiting.append(held.job.job_id)  # it comes back after its back-off
         self._watcher.ended(outcome)
 
     def _commit(self, held: _Held, event: Ended) -> Outcome:
@@ -175,39 +182,38 @@ class Worker:
         if held.lost:
             raise LostLease(f"the lease on {printable(outcome.path)} was lost while it was worked on")
         if held.cancelled:
-            self._manifest.stop_cancelled(lease)
+            self._patiently(lambda: self._manifest.stop_cancelled(lease))
             return replace(outcome, status="cancelled")
         if held.succeeded:
             reached("before_commit")
-            self._manifest.succeed(lease, _result(held, self._recipe.config_hash))
+            result = _result(held, self._recipe.config_hash)
+            self._patiently(lambda: self._manifest.succeed(lease, result))
             reached("committed")
             return replace(outcome, status="succeeded")
         if held.failure is not None:
             return self._fail(held, held.failure)
-        return self._crashed(held, event)
+        return self._crashed(held, event.crash if event.crash is not None else "ended without a word", event.task)
 
     def _fail(self, held: _Held, failure: dict[str, Any]) -> Outcome:
-        policy = RetryPolicy(failure["policy"])
-        decision = self._manifest.fail(
-            held.job.lease, failure["code"], failure["message"], policy, failure["stage"], held.cost
+        code, message, policy = failure["code"], failure["message"], RetryPolicy(failure["policy"])
+        decision = self._patiently(
+            lambda: self._manifest.fail(held.job.lease, code, message, policy, failure["stage"], held.cost)
         )
-        status = "failed" if decision.move is Move.FAIL else "pending"
+        failed = decision.move is Move.FAIL
         return replace(
             held.outcome,
-            status=status,
-            error_code=failure["code"],
-            error=failure["message"],
+            status=str(State.FAILED if failed else State.PENDING),
+            error_code=code,
+            error=message,
             hint=failure["hint"],
-            note="" if status == "failed" else decision.reason,
+            note="" if failed else decision.reason,
         )
 
-    def _crashed(self, held: _Held, event: Ended) -> Outcome:
-        how = event.crash if event.crash is not None else "ended without a result"
+    def _crashed(self, held: _Held, how: str, task: Task) -> Outcome:
         if held.run_id is not None:
             self._runs.child_died(held.run_id, how)
-        name = printable(held.outcome.path)
-        error = WorkerCrashed(f"{name}: the worker was {how}; see {event.task.log_path}")
-        self._manifest.crashed(held.job.lease, str(error))
+        error = WorkerCrashed(f"{printable(held.outcome.path)}: the worker was {how}; see {task.log_path}")
+        self._patiently(lambda: self._manifest.crashed(held.job.lease, str(error)))
         status = self._manifest.get(held.job.job_id).status
         return replace(held.outcome, status=str(status), error_code=error.code, error=str(error), hint=error.hint)
 
@@ -215,22 +221,31 @@ class Worker:
 
     def _keep_alive(self) -> None:
         """Renew all leases; a worker that cannot reach the manifest for long stops, for others will take over."""
-        since_s = time.monotonic() - self._beaten_s
-        if not self._held or since_s < self._settings.queue.heartbeat_s:
+        if not self._held or time.monotonic() - self._beaten_s < self._settings.queue.heartbeat_s:
             return
-        try:
-            renewal = self._manifest.renew(self._id, [held.job.lease for held in self._held.values()])
-        except sa.exc.OperationalError:
-            if since_s < self._settings.queue.give_up_s:
-                return
-            for job_id in self._held:
-                self._lose(job_id)
-            raise
+        leases = [held.job.lease for held in self._held.values()]
+        renewal = self._patiently(lambda: self._manifest.renew(self._id, leases))
         self._beaten_s = time.monotonic()
         for job_id in renewal.lost & set(self._held):
             self._lose(job_id)
         for job_id in renewal.cancelled & set(self._held):
             self._cancel(self._held[job_id])
+        for held in self._held.values():
+            if held.progress is not None and not held.lost:
+                self._manifest.report_progress(held.job.lease, held.progress)
+                held.progress = None
+
+    def _patiently(self, call: Callable[[], Answer]) -> Answer:
+        """Ask the manifest again while it is away, but not for so long that others may have taken over."""
+        while True:
+            try:
+                return call()
+            except DatabaseAway:
+                if time.monotonic() - self._beaten_s > self._settings.queue.give_up_s:
+                    for job_id in self._held:
+                        self._lose(job_id)
+                    raise
+                time.sleep(0.5)
 
     def _cancel(self, held: _Held) -> None:
         if not held.cancelled:
@@ -244,7 +259,9 @@ class Worker:
         self._pool.signal(job_id, signal.SIGKILL)
 
     def _let_go(self) -> None:
-        """Give back what is not done, at no cost; what is done is committed."""
+        """Give back what is not done, at no cost; what is done is committed. Not to be interrupted again."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         for held in self._held.values():
             if held.run_id is not None and not held.succeeded:
                 self._runs.announce_cancel(held.run_id)
@@ -256,7 +273,8 @@ class Worker:
         # Asked of the manifest, not of `_held`: the interruption may have come right after a claim.
         for job in self._manifest.list(Which(status=State.RUNNING)):
             if job.worker_id == self._id:
-                self._manifest.release(job.lease, "the worker was asked to stop")
+                with contextlib.suppress(LostLease):  # someone else has it already
+                    self._manifest.release(job.lease, "the worker was asked to stop")
 
 
 def _note(held: _Held, message: dict[str, Any]) -> None:
@@ -272,6 +290,7 @@ def _note(held: _Held, message: dict[str, Any]) -> None:
             held.failure = message
         case "ended":
             held.quick, held.full = message["quick"], message["full"]
+            held.stats = message["stats"]
             held.succeeded = message["run_status"] == "SUCCESS" and held.failure is None
 
 
@@ -289,7 +308,6 @@ def _note_stage(held: _Held, message: dict[str, Any]) -> None:
 
 
 def _result(held: _Held, config_hash: str) -> Result:
-    stats = {path: Path(path).stat() for path in held.hashes}
     shown = {name: held.outcome.facts.get(name) for name in ("highlights", "events", "clips", "montage_s", "track")}
     return Result(
         video_key=held.outcome.key,
@@ -300,9 +318,6 @@ def _result(held: _Held, config_hash: str) -> Result:
         stage_keys=held.stage_keys,
         output_files=list(held.hashes),
         output_hashes=held.hashes,
-        results={
-            "facts": shown,
-            "output_stats": {path: [status.st_size, status.st_mtime_ns] for path, status in stats.items()},
-        },
+        results={"facts": shown, "output_stats": held.stats},
         cost=held.cost,
     )

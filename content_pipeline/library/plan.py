@@ -70,6 +70,16 @@ class Renamed:
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """What results should be made with, and where they should be."""
+
+    recipe: Recipe
+    config_hash: str
+    output_dir: str
+    force: bool
+
+
+@dataclass(frozen=True)
 class LibraryPlan:
     root: Path
     videos: tuple[PlannedVideo, ...]
@@ -90,17 +100,17 @@ class Known:
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
 
 
-def plan(scan: Scan, known: Known, recipe: Recipe, force: bool = False) -> LibraryPlan:
+def plan(scan: Scan, known: Known, recipe: Recipe, output_dir: Path, force: bool = False) -> LibraryPlan:
     """Pure but for `stat` on outputs. Linear in the number of videos."""
     renamed = _renamed(scan.recordings, known)
     moved = {one.found.path: one.before for one in renamed}
-    config_hash = recipe.config_hash
+    wanted = Wanted(recipe, recipe.config_hash, str(output_dir), force)
     videos = []
     for found in scan.recordings:
         before = moved.get(found.path) if moved else None
         path = str(found.path) if before is None else before
         input_changed = before is None and known.signatures.get(path) != str(found.signature)
-        videos.append(_plan_video(found, known.jobs.get(path), input_changed, known, recipe, config_hash, force))
+        videos.append(_plan_video(found, known.jobs.get(path), input_changed, known, wanted))
     return LibraryPlan(scan.root, tuple(videos), tuple(renamed), _gone(scan.recordings, known, set(moved.values())))
 
 
@@ -126,22 +136,14 @@ def _body(signature: str) -> str:
     return signature.rpartition(":")[0]
 
 
-def _plan_video(
-    found: Found,
-    job: Brief | None,
-    input_changed: bool,
-    known: Known,
-    recipe: Recipe,
-    config_hash: str,
-    force: bool,
-) -> PlannedVideo:
+def _plan_video(found: Found, job: Brief | None, input_changed: bool, known: Known, wanted: Wanted) -> PlannedVideo:
     if job is None:
         return PlannedVideo(found, Action.CREATE, dict.fromkeys(STAGES, "new"))
     if job.status in (State.PENDING, State.DIRTY, State.RUNNING):
         return PlannedVideo(found, Action.WAIT, dict.fromkeys(STAGES, f"already {job.status}"), job)
     if job.status in (State.CANCELLED, State.DISCARDED):
         return PlannedVideo(found, Action.LEAVE, {}, job, f"{job.status}; `content-ai queue resume {job.job_id}`")
-    reasons = _reasons(job, input_changed, known, recipe, config_hash, force)
+    reasons = _reasons(job, input_changed, known, wanted)
     if not reasons:
         action = Action.KEEP if job.status is State.SUCCEEDED else Action.LEAVE
         note = "" if job.status is State.SUCCEEDED else f"failed before ({job.error_code}); `content-ai queue retry`"
@@ -149,17 +151,15 @@ def _plan_video(
     return PlannedVideo(found, Action.REDO if job.status is State.SUCCEEDED else Action.RETRY, reasons, job)
 
 
-def _reasons(
-    job: Brief, input_changed: bool, known: Known, recipe: Recipe, config_hash: str, force: bool
-) -> dict[str, str]:
-    if force:
+def _reasons(job: Brief, input_changed: bool, known: Known, wanted: Wanted) -> dict[str, str]:
+    if wanted.force:
         return dict.fromkeys(STAGES, "forced")
     if input_changed:
         return dict.fromkeys(STAGES, "input changed")
-    if job.config_hash != config_hash:
+    if job.config_hash != wanted.config_hash:
         before = known.recipes.get(job.config_hash) if job.config_hash is not None else None
-        return changes(before, recipe)
-    if job.status is State.SUCCEEDED and (broken := _broken_output(job)) is not None:
+        return changes(before, wanted.recipe)
+    if job.status is State.SUCCEEDED and (broken := _broken_output(job, wanted.output_dir)) is not None:
         return {"montage": broken}
     return {}
 
@@ -188,9 +188,11 @@ def _changed(stage: str, before: Recipe, now: Recipe) -> str:
     return ", ".join(dict.fromkeys(parts))
 
 
-def _broken_output(job: Brief) -> str | None:
-    """The first output that is not as it was left, by `stat` alone."""
+def _broken_output(job: Brief, output_dir: str) -> str | None:
+    """The first output that is not as it was left, or not where it is wanted, by `stat` alone."""
     for path, (size_bytes, mtime_ns) in job.results.get("output_stats", {}).items():
+        if not path.startswith(f"{output_dir}/"):
+            return f"output folder {Path(path).parent} -> {output_dir}"
         try:
             status = Path(path).stat()
         except OSError:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,16 +38,21 @@ class Scan:
     passed_over: Mapping[str, int]
 
 
-def scan(target: Path, settings: LibrarySettings) -> Scan:
-    """Scan a folder; a single file is a library of one, whatever its extension."""
+def scan(target: Path, settings: LibrarySettings, is_ours: Callable[[Path], bool] = lambda _path: False) -> Scan:
+    """Scan a folder; a single file is a library of one, whatever its extension.
+
+    What `is_ours` says of a file or folder, that we made it, is passed over without a word.
+    """
     target = target.absolute()
     if not os.path.lexists(target):
         raise MissingFile(f"{printable(target)} does not exist")
     if not target.is_dir():
         return _sort_out(target.parent, iter([target]))
     endings = tuple(f".{extension}" for extension in settings.extensions)
-    paths = _walk(target, settings.recursive)
-    return _sort_out(target, (path for path in paths if path.name.lower().endswith(endings)))
+    refused: list[Refused] = []
+    paths = _walk(target, settings.recursive, is_ours, refused)
+    found = _sort_out(target, (path for path in paths if path.name.lower().endswith(endings)))
+    return replace(found, refused=(*found.refused, *refused))
 
 
 def look_again(found: Found) -> Found | None:
@@ -58,17 +63,25 @@ def look_again(found: Found) -> Found | None:
         return None
 
 
-def _walk(folder: Path, recursive: bool) -> Iterator[Path]:
-    """Names in order; links to folders are not followed."""
+def _walk(
+    folder: Path, recursive: bool, is_ours: Callable[[Path], bool], refused: list[Refused], below: bool = False
+) -> Iterator[Path]:
+    """Names in order; links to folders are not followed, hidden folders not entered."""
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
-        raise from_os_error(error, folder) from error
+        if not below:
+            raise from_os_error(error, folder) from error
+        refused.append(Refused(folder, from_os_error(error, folder)))
+        return
     for entry in found:
-        yield Path(entry.path)
-        if recursive and entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path), recursive)
+        path = Path(entry.path)
+        if is_ours(path):
+            continue
+        yield path
+        if recursive and entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+            yield from _walk(path, recursive, is_ours, refused, below=True)
 
 
 def _sort_out(root: Path, paths: Iterator[Path]) -> Scan:

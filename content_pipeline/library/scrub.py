@@ -35,6 +35,7 @@ def scrub(known: VideoStore, share: float, random: Callable[[], float]) -> Scrub
                 if str(source.signature) != video.signature:
                     continue  # the next plan sees it anyway
                 same = matches(source, video.full)
+                source.check_unchanged()
         except PipelineError:
             unreadable += 1
             continue

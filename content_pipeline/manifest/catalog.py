@@ -102,7 +102,25 @@ class Catalog:
                 _rename(tx, rename)
             write_counts(tx)
 
+    def offline_under(self, folder: Path) -> set[str]:
+        query = sa.select(videos.c.path).where(*_below(videos.c.path, folder), videos.c.offline)
+        with connected(self._engine) as connection:
+            return set(connection.execute(query).scalars())
+
+    def keys(self) -> set[str]:
+        """The key of every video that was ever seen."""
+        with connected(self._engine) as connection:
+            return set(connection.execute(sa.select(videos.c.key)).scalars())
+
+    def stage_keys(self) -> set[str]:
+        """Every artifact that a job's last success points to."""
+        with connected(self._engine) as connection:
+            found = connection.execute(sa.select(job_items.c.stage_keys)).scalars()
+            return {key for keys in found for key in keys.values()}
+
     def set_offline(self, paths: Sequence[Path], offline: bool) -> None:
+        if not paths:
+            return
         with transaction(self._engine) as tx:
             for start in range(0, len(paths), 500):
                 chunk = [str(path) for path in paths[start : start + 500]]

@@ -38,6 +38,7 @@ class Which:
     status: State | None = None
     error_code: str | None = None
     since: datetime | None = None
+    if_possible: bool = False  # of named jobs, move those that still allow it, and leave the rest
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
         columns = job_items.c
@@ -102,6 +103,9 @@ def _movable(tx: Transaction, which: Which, by: Move) -> Iterator[Sequence[Job]]
     named = sorted(set(which.job_ids))
     for ids in in_chunks(named):
         jobs = [job for some in _some_at_a_time(tx, replace(which, job_ids=ids).conditions()) for job in some]
+        if which.if_possible:
+            yield [job for job in jobs if job.status in MOVES[by]]
+            continue
         missing = set(ids) - {job.job_id for job in jobs}
         if missing:
             raise UnknownJob(f"no such job: {', '.join(sorted(missing))}")

@@ -28,9 +28,9 @@ class Decision:
 
 def detections(bench: Workbench, video_key: str) -> Decision:
     sound = energy(bench, video_key)
-    # The content too: where the picture ends and what the plot is called follow from it.
-    inputs = {"content": sound.content.full, "energy": sound.result.artifact.digest, "track": sound.track}
-    key = bench.stage_key("detections", **inputs)
+    # The content and the name too: where the picture ends and what the plot is called follow from them.
+    inputs = {**sound.content.identity, "energy": sound.result.artifact.digest, "track": sound.track}
+    key = bench.stage_key("detections", **inputs, title=video_key)
     return Decision(sound, obtain(bench, "detections", key, lambda draft: _decide(draft, bench, video_key, sound)))
 
 

@@ -26,7 +26,7 @@ class Sound:
 
 def energy(bench: Workbench, video_key: str) -> Sound:
     content = fingerprint(bench, video_key)
-    key = bench.stage_key("energy", content=content.full)
+    key = bench.stage_key("energy", **content.identity)
     return Sound(content, obtain(bench, "energy", key, lambda draft: _measure(draft, bench, video_key, content)))
 
 

@@ -22,6 +22,11 @@ class Content:
     full: str
     info: MediaInfo
 
+    @property
+    def identity(self) -> dict[str, str]:
+        """What later keys hang on: every byte, and what was understood of the file."""
+        return {"content": self.full, "media": self.result.artifact.digest}
+
 
 def fingerprint(bench: Workbench, video_key: str) -> Content:
     started = time.monotonic()
@@ -36,7 +41,8 @@ def fingerprint(bench: Workbench, video_key: str) -> Content:
 
 def _read(bench: Workbench, source: Source, known: KnownVideo) -> Fingerprint:
     """What the file holds; nothing is read while its signature is the one last read."""
-    if known.full is not None and known.signature == str(source.signature) and not bench.force:
+    unchanged = known.full is not None and known.signature == str(source.signature)
+    if known.full is not None and unchanged and not bench.must_make(f"digest of {known.key}"):
         return Fingerprint(known.quick, known.full, source.signature.size_bytes)
     content = read_fingerprint(source, lambda fraction: bench.progress("fingerprint", fraction))
     bench.videos.save(replace(known, signature=str(source.signature), quick=content.quick, full=content.full))

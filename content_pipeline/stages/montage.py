@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from content_pipeline.artifacts import Artifact, Draft, hash_file, publication, sha256_of
-from content_pipeline.errors import from_os_error
+from content_pipeline.errors import from_own_folder
 from content_pipeline.failpoints import reached
 from content_pipeline.media.render.choice import choose
 from content_pipeline.media.render.clip import Clip, Mode, render_clip
@@ -38,7 +38,7 @@ def _montage_key(bench: Workbench, decision: Decision) -> str:
     """Hangs on the clips in their order, by what each is cut from; how they are cut follows from that."""
     return bench.stage_key(
         "montage",
-        content=decision.sound.content.full,
+        **decision.sound.content.identity,
         track=decision.sound.track,
         spans=[[span.start_s, span.end_s] for span in decision.highlights()],
         clip_version=VERSIONS["clip"],
@@ -90,7 +90,7 @@ def _clip(bench: Workbench, source: Source, decision: Decision, mode: Mode, numb
         draft.facts = render_clip(source, content.info, track, span, mode, render, limits, target, report).as_json()
 
     inputs = {"start_s": span.start_s, "end_s": span.end_s, "track": track, "mode": mode}
-    result = obtain(bench, "clip", bench.stage_key("clip", content=content.full, **inputs), make)
+    result = obtain(bench, "clip", bench.stage_key("clip", **content.identity, **inputs), make)
     report(1.0)
     return Clip.from_json(dict(result.artifact.facts), result.artifact.path(CLIP_NAME)), result.reused
 
@@ -119,7 +119,7 @@ def _publish(bench: Workbench, video_key: str, made: Artifact, decided: Artifact
             reached("published")
         return {target: sha256_of(target) for target in targets.values()}, bool(stale)
     except OSError as error:
-        raise from_os_error(error, folder) from error
+        raise from_own_folder(error, folder) from error
 
 
 def _take_back(bench: Workbench, targets: Iterable[Path]) -> bool:

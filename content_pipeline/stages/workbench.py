@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from content_pipeline.artifacts import Artifact, ArtifactStore, Draft
 from content_pipeline.errors import FileInUse, LibraryOffline, MissingFile, printable
 from content_pipeline.failpoints import reached
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
-from content_pipeline.media.source import Source, open_source
+from content_pipeline.media.source import Signature, Source, open_source
 from content_pipeline.settings import Settings, Stage, digest_of
 
 # Raise a stage's number when its algorithm changes what it makes.
@@ -32,7 +32,8 @@ class Workbench:
     videos: VideoStore
     progress: Progress = no_progress
     guard: Callable[[], AbstractContextManager[None]] = nullcontext  # entered around publishing
-    force: bool = False  # make everything anew, whatever exists
+    force: bool = False  # make everything anew, whatever exists; once
+    made: set[str] = field(default_factory=set)
 
     def stage_key(self, stage: Stage, **inputs: object) -> str:
         """The digest of exactly what this stage's output depends on."""
@@ -40,16 +41,17 @@ class Workbench:
             {"stage": stage, "version": VERSIONS[stage], "settings": self.settings.digest(stage), "inputs": inputs}
         )
 
-    def code_version(self, stage: Stage) -> str:
-        return code_version(self.settings, stage)
+    def must_make(self, what: str) -> bool:
+        """Whether this is to be made anew although it may exist; the first time it is asked for, if at all."""
+        if not self.force or what in self.made:
+            return False
+        self.made.add(what)
+        return True
 
     @contextmanager
     def open_video(self, key: str) -> Iterator[tuple[Source, KnownVideo]]:
         """The video's file, at whichever of its paths is still there."""
-        paths = self.videos.with_key(key)
-        if not paths:
-            raise MissingFile(f"no file is known for the video {key}; scan its folder first")
-        known = next((video for video in paths if video.path.exists()), paths[0])
+        known = _whole_copy(self.videos.with_key(key), key)
         if not known.root.is_dir():
             raise LibraryOffline(f"{printable(known.root)} is not there")
         with open_source(known.path, known.root) as source:
@@ -63,6 +65,23 @@ class Workbench:
                 raise FileInUse(f"{printable(source.path)} changed after it was fingerprinted")
             yield source
             source.check_unchanged()
+
+
+def _whole_copy(paths: Sequence[KnownVideo], key: str) -> KnownVideo:
+    """The path to read a video from: one that is as it was when it was identified.
+
+    A video with a single path may have been edited in place and is still that video. Of several equal copies,
+    one that changed has become another video, and must not speak for the rest.
+    """
+    if not paths:
+        raise MissingFile(f"no file is known for the video {key}; scan its folder first")
+    there = [video for video in paths if video.path.exists()]
+    for video in there:
+        if str(Signature.of(video.path.stat())) == video.signature:
+            return video
+    if len(there) > 1:
+        raise FileInUse(f"every copy of {printable(there[0].path)} has changed since it was scanned")
+    return there[0] if there else paths[0]
 
 
 def code_version(settings: Settings, stage: Stage) -> str:
@@ -84,7 +103,7 @@ def obtain(bench: Workbench, stage: Stage, key: str, make: Callable[[Draft], Non
     """Find the artifact of this key intact, or make it."""
     started = time.monotonic()
     with bench.artifacts.only_one(stage, key):  # the same content twice in a library is still done once
-        found = None if bench.force else bench.artifacts.find(stage, key)
+        found = None if bench.must_make(key) else bench.artifacts.find(stage, key)
         if found is not None:
             return StageResult(stage, key, found, True, time.monotonic() - started)
         with bench.artifacts.draft(stage, key) as draft:

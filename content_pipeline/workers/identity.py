@@ -22,7 +22,10 @@ def is_gone(worker_id: str) -> bool:
         return False
     if host != socket.gethostname():
         return False
-    return boot != _boot_id() or _started_at(number) != started
+    (our_start, _, our_container), (start, _, container) = _boot_id().partition("-"), boot.partition("-")
+    if start == our_start and container != our_container:
+        return False  # another container of this machine: its processes cannot be seen from here
+    return start != our_start or _started_at(number) != started
 
 
 def gone_among(worker_ids: Iterable[str]) -> list[str]:
@@ -30,8 +33,10 @@ def gone_among(worker_ids: Iterable[str]) -> list[str]:
 
 
 def _boot_id() -> str:
+    """This start of the machine, and this container: pids mean nothing across either."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
+        return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"
     except OSError:
         return "unknown"
 

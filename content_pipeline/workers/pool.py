@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 PR_SET_PDEATHSIG = 1
+ASKED_TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,16 @@ class Pool:
         sys.stderr.flush()
         reader, writer = os.pipe()
         parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            os.close(reader)
-            _live_as_child(task, writer, parent)
+        # A signal between fork and the child's own handlers would run the parent's clean-up in the child.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ASKED_TO_STOP)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _live_as_child(task, writer, parent, blocked)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # the child does it too; one is first
+            os.setpgid(pid, pid)
         os.close(writer)
         self._children[reader] = _Child(task, pid, reader)
         self._selector.register(reader, selectors.EVENT_READ)
@@ -128,13 +135,15 @@ class Pool:
         return None if code == 0 else f"ended with exit code {code}"
 
 
-def _live_as_child(task: Task, writer: int, parent: int) -> NoReturn:
+def _live_as_child(task: Task, writer: int, parent: int, blocked: set[int | signal.Signals]) -> NoReturn:
     code = 1
     try:
         os.setpgid(0, 0)
         die_with_parent(parent)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in ASKED_TO_STOP:  # a terminal asks the parent, which asks us by SIGTERM
+            signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, _interrupt)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _log_to(task.log_path)
         task.run(lambda value: _send(writer, value))
         code = 0

@@ -42,8 +42,8 @@ class Server:
     def drop(self, database: str) -> None:
         self.execute(f"DROP DATABASE {database} WITH (FORCE)")
 
-    def execute(self, statement: str) -> None:
-        connection = psycopg2.connect(host=str(self.folder), user="postgres", dbname="postgres")
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        connection = psycopg2.connect(host=str(self.folder), user="postgres", dbname=database)
         try:
             connection.autocommit = True
             connection.cursor().execute(statement)

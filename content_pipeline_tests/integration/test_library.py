@@ -176,7 +176,7 @@ def test_an_unmounted_library_is_one_pause_and_no_failure(processed: Project):
 
 
 def batch_of_known(project: Project):
-    from content_pipeline.launcher.batch import open_manifest
+    from content_pipeline.manifest.opening import open_manifest
 
     return open_manifest(project.settings())
 

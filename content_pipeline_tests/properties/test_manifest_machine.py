@@ -33,7 +33,7 @@ WORKERS = ["ann", "bob", "cy"]
 KINDS = ["sqlite", "postgres"]
 
 subjects = st.sampled_from(SUBJECTS)
-indexes = st.integers(0, 30)
+indexes = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5, 8, 13])
 
 
 class TwoManifests(RuleBasedStateMachine):
@@ -60,10 +60,11 @@ class TwoManifests(RuleBasedStateMachine):
     def _fenced(self, index: int, write: Callable[[Manifest, Lease], Any]) -> None:
         """A write by any worker that ever had a lease: a lost one is refused and changes nothing."""
         before = dump(self.both[0].engine)
-        lease = self.leases[0][index % len(self.leases[0])]
+        # Counted from the last one given: small numbers, which come most often, are those that may still hold.
+        given = [leases[-1 - index % len(leases)] for leases in self.leases]
+        lease = given[0]
         job = self.both[0].find(QueueType.PROCESSING, self.paths[lease.job_id])
         holds = job is not None and job.status is State.RUNNING and job.lease == lease
-        given = [leases[index % len(leases)] for leases in self.leases]
         said = [_said(partial(write, manifest, lease)) for manifest, lease in zip(self.both, given, strict=True)]
         assert said[0] == said[1]
         assert (said[0] is LostLease) is not holds
@@ -235,8 +236,8 @@ def test_any_sequence_of_operations_leaves_both_databases_sound_and_alike() -> N
     run_state_machine_as_test(
         TwoManifests,
         settings=settings(
-            max_examples=150 if CHAOS else 6,
-            stateful_step_count=60 if CHAOS else 25,
+            max_examples=150 if CHAOS else 8,
+            stateful_step_count=60 if CHAOS else 40,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),

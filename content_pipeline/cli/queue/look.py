@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -99,7 +100,7 @@ def show(job_id: str, **given: Any) -> int:
     """Tell a job's whole story. The id may be shortened, or be the path of its recording."""
     as_json = given.pop("as_json")
     manifest = manifest_of(given)
-    job = manifest.find(QueueType.PROCESSING, job_id) or manifest.get(job_id)
+    job = manifest.find(QueueType.PROCESSING, str(Path(job_id).absolute())) or manifest.get(job_id)
     history, attempts = manifest.history(job.job_id), manifest.attempts(job.job_id)
     if as_json:
         parts = {"transitions": [asdict(one) for one in history], "attempts": [asdict(one) for one in attempts]}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.errors import BadSettings
-from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
@@ -44,15 +45,14 @@ def which_options(command: Command) -> Command:
     return command
 
 
-def settings_of(given: dict[str, Any]) -> Settings:
+def settings_of(given: dict[str, Any], **flags: Any) -> Settings:
     """Take the shared options out of a command's arguments."""
     config_file, state_dir, assignments = (given.pop(name) for name in ("config_file", "state_dir", "assignments"))
-    return resolve(config_file, state_dir, assignments, {"db": given.pop("db")}).settings
+    return resolve(config_file, state_dir, assignments, {"db": given.pop("db"), **flags}).settings
 
 
 def manifest_of(given: dict[str, Any]) -> Manifest:
-    settings = settings_of(given)
-    return Manifest(open_engine(settings.manifest_url), lease_s=settings.queue.lease_s)
+    return open_manifest(settings_of(given))
 
 
 def which_of(manifest: Manifest, given: dict[str, Any], status: State | None = None) -> Which:
@@ -60,7 +60,7 @@ def which_of(manifest: Manifest, given: dict[str, Any], status: State | None = N
     return Which(
         job_ids=[manifest.get(job_id).job_id for job_id in ids] if ids else None,
         queue_type=None if given.get("queue_type") is None else QueueType(given["queue_type"]),
-        library=given.get("library"),
+        library=None if given.get("library") is None else str(Path(given["library"]).absolute()),
         status=status,
         error_code=given.get("error_code"),
         since=None if given.get("since") is None else datetime.now(UTC) - duration(given["since"]),

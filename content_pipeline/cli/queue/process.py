@@ -20,9 +20,7 @@ def process(workers: int | None, max_jobs: int | None, **given: Any) -> int:
     from content_pipeline.library.scan import Scan
 
     as_json = given.pop("as_json")
-    settings = settings_of(given)
-    if workers is not None:
-        settings = settings.model_copy(update={"workers": workers})
+    settings = settings_of(given, workers=workers)
     request = Request(Path.cwd(), settings, as_json=as_json)
     nothing_new = Scan(Path.cwd(), (), (), {})
     return finish(request, nothing_new, *run_batch(nothing_new, request, queued=True, max_jobs=max_jobs))

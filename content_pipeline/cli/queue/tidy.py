@@ -23,9 +23,9 @@ from content_pipeline.cli.queue.options import (
     which_options,
 )
 from content_pipeline.errors import printable
-from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.videos import VideoStore
 
 
@@ -58,14 +58,18 @@ def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @queue_options
 def prune(older_than: str, yes: bool, **given: Any) -> int:
-    """Forget old history, and the finished jobs of recordings that are gone."""
+    """Forget old history, the finished jobs of recordings that are gone, and artifacts that nothing uses."""
     as_json = given.pop("as_json")
-    manifest = manifest_of(given)
+    settings = settings_of(given)
+    manifest = open_manifest(settings)
     before = datetime.now(UTC) - duration(older_than)
     if not yes:
         click.confirm(f"Forget what ended more than {older_than} ago?", abort=True, err=True)
     pruned = manifest.prune(before)
-    return _tell(as_json, pruned, f"Removed {pruned['jobs']} jobs and {pruned['transitions']} lines of history.")
+    store = ArtifactStore(settings.state_dir.absolute() / "artifacts")
+    pruned["artifacts"] = store.collect(Catalog(manifest.engine).stage_keys(), before.timestamp())
+    text = "Removed {jobs} jobs, {transitions} lines of history and {artifacts} artifacts.".format(**pruned)
+    return _tell(as_json, pruned, text)
 
 
 @click.command()
@@ -74,7 +78,7 @@ def check(**given: Any) -> int:
     """Verify that the manifest, its history and the outputs agree."""
     as_json = given.pop("as_json")
     settings = settings_of(given)
-    manifest = Manifest(open_engine(settings.manifest_url))
+    manifest = open_manifest(settings)
     violations = [asdict(one) for one in manifest.check(_hash_if_there)]
     drafts = ArtifactStore(settings.state_dir.absolute() / "artifacts").abandoned_drafts()
     violations += [{"invariant": "no draft outlives its process", "job_id": None, "detail": str(d)} for d in drafts]
