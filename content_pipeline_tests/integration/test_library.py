@@ -1,5 +1,7 @@
 """A library over time: files move, settle, vanish and come back; the manifest follows, and work is not repeated."""
 
+import json
+import multiprocessing
 import os
 import shutil
 import threading
@@ -256,3 +258,89 @@ def test_costs_are_recorded_and_foretell_the_next_ones(processed: Project):
     (seconds,) = expected_seconds(planned.videos, batch_of(processed).recent_costs()).values()
     spent = job.cost["detections"]["wall_s"] + job.cost["montage"]["wall_s"]
     assert seconds == pytest.approx(spent, rel=0.01)
+
+
+def test_a_job_that_failed_for_a_while_is_tried_again_when_its_time_has_come(project: Project, short: Path):
+    shutil.copy(short, project.library / "game.mp4")
+    batch = batch_of(project)
+    jobs = batch.enqueue(scan(project.library, project.settings().library))
+    from content_pipeline.errors import RetryPolicy
+
+    (job,) = batch.manifest.claim("somebody", job_ids=jobs)
+    batch.manifest.fail(job.lease, "read_failed", "the share hiccuped", RetryPolicy.TRANSIENT)
+    with batch.manifest.engine.begin() as connection:  # no test waits for half a minute
+        connection.exec_driver_sql("UPDATE job_items SET available_at = created_at")
+    outcome = project.process()["game.mp4"]
+    assert outcome.status == "succeeded"
+    assert [one.outcome for one in batch.manifest.attempts(job.job_id)] == ["failed", "succeeded"]
+
+
+def test_a_worker_that_dies_is_tried_again_and_then_put_aside(project: Project, short: Path, monkeypatch):
+    shutil.copy(short, project.library / "game.mp4")
+    from content_pipeline.stages import energy
+
+    monkeypatch.setattr(energy, "_measure", lambda *_: os.kill(os.getpid(), 9))  # a poison file, as far as we can tell
+    outcome = project.process()["game.mp4"]
+    assert (outcome.status, outcome.error_code) == ("failed", "crashed")
+    (job,) = batch_of(project).manifest.list()
+    assert (job.crash_count, job.claim_count) == (2, 2)
+    assert batch_of(project).manifest.check() == []
+
+
+def test_two_commands_on_one_folder_share_the_work(project: Project, short: Path):
+    for index in range(4):
+        shutil.copy(short, project.library / f"{index}.mp4")
+        with (project.library / f"{index}.mp4").open("ab") as file:
+            file.write(str(index).encode())
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    others = [context.Process(target=_process_into, args=(project.library.parent, queue)) for _ in range(2)]
+    for other in others:
+        other.start()
+    found = [queue.get(timeout=120) for _ in others]
+    for other in others:
+        other.join(60)
+    manifest = batch_of(project).manifest
+    assert manifest.counts()[QueueType.PROCESSING][State.SUCCEEDED] == 4
+    assert {job.claim_count for job in manifest.list()} == {1}
+    assert sum(statuses.count("succeeded") for statuses in found) >= 4
+    assert manifest.check() == []
+
+
+def _process_into(folder: Path, queue) -> None:
+    project = Project.__new__(Project)
+    project.library, project.output, project._state = folder / "library", folder / "output", folder / "state"
+    queue.put([outcome.status for outcome in project.process().values()])
+
+
+def test_our_own_montages_are_no_recordings(tmp_path: Path, short: Path):
+    from content_pipeline_tests.acceptance.test_cli import content_ai
+
+    shutil.copy(short, tmp_path / "game.mp4")
+    for _ in range(2):
+        done = content_ai("process", "-i", tmp_path, "-o", tmp_path, "-r", "--json", cwd=tmp_path)
+        assert json.loads(done.stdout)["totals"]["videos"] == 1, done.stdout
+
+
+def test_a_setting_given_by_set_holds(tmp_path: Path):
+    from content_pipeline_tests.acceptance.test_cli import content_ai
+
+    done = content_ai("queue", "process", "--set", "workers=0", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "workers" in done.stderr
+    done = content_ai("process", "-i", tmp_path, "--set", "output.max_duration_s=-1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "output.max_duration_s" in done.stderr
+
+
+def test_artifacts_that_nothing_uses_are_collected_in_time(processed: Project):
+    from content_pipeline.artifacts import ArtifactStore
+    from content_pipeline.manifest.catalog import Catalog
+
+    processed.process(detection__rms_threshold=0.2)
+    store = ArtifactStore(processed.settings().state_dir / "artifacts")
+    in_use = Catalog(batch_of(processed).manifest.engine).stage_keys()
+    assert store.collect(in_use, time.time() - 3600) == 0
+    assert store.collect(in_use, time.time() + 1) > 0
+    assert computed(processed.process(detection__rms_threshold=0.2)["game.mp4"]) == set()
+    assert "energy" not in computed(processed.process()["game.mp4"])

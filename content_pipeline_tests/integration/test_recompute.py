@@ -159,3 +159,37 @@ def test_new_code_that_makes_the_same_recomputes_that_stage_only(processed: Proj
 
 def test_force_does_everything_again(processed: Project):
     assert computed(processed.process(force=True, **SHORT)[NAME]) == set(ALL)
+
+
+def test_force_does_each_stage_once(processed: Project):
+    artifacts = processed.settings().state_dir / "artifacts"
+    before = {path: path.stat().st_ino for path in artifacts.glob("*/*/*")}
+    outcome = processed.process(force=True, **SHORT)[NAME]
+    assert outcome.facts["clips_reused"] == 0
+    after = {path: path.stat().st_ino for path in artifacts.glob("*/*/*")}
+    assert before.keys() == after.keys()
+    assert all(before[path] != after[path] for path in before)
+
+
+def test_a_copy_that_was_overwritten_never_speaks_for_the_other(processed: Project, samples_folder: Path):
+    shutil.copy(processed.library / NAME, processed.library / "copy.mp4")
+    processed.process(**SHORT)
+    other = samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
+    shutil.copy(other, processed.library / "copy.mp4")
+    outcomes = processed.process(**SHORT, render__crf=20)
+    assert outcomes[NAME].facts["clips"] == 3
+    assert outcomes["copy.mp4"].facts["clips"] == 1
+    assert outcomes["copy.mp4"].key != outcomes[NAME].key
+    assert computed(processed.process(**SHORT, render__crf=20)[NAME]) == set()
+
+
+def test_another_output_folder_is_filled(processed: Project, tmp_path: Path):
+    elsewhere = again(processed, output_dir=tmp_path / "elsewhere")
+    assert computed(elsewhere) == {"montage"}
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 4
+
+
+def test_a_bit_rate_joins_anew_and_cuts_nothing(processed: Project):
+    joined = again(processed, render__audio_bitrate_kbps=128)
+    assert computed(joined) == {"montage"}
+    assert joined.facts["clips_reused"] == 3
