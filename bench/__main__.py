@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import energy, fingerprint
+from bench import energy, fingerprint, manifest
 from bench.measure import Row
 
-BENCHES = (fingerprint, energy)
+BENCHES = (fingerprint, energy, manifest)
 
 
 def main() -> None:

@@ -45,6 +45,7 @@ class Carrier:
 
     listener: Listener = field(default_factory=Silent)
     force: bool = False
+    cores: int = 1
     guard: Callable[[], AbstractContextManager[None]] = nullcontext
 
 

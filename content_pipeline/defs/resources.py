@@ -21,6 +21,7 @@ def open_workbench(settings: Settings, carrier: Carrier) -> Workbench:
         videos=VideoStore(open_engine(settings.manifest_url)),
         progress=carrier.listener.progressed,
         guard=carrier.guard,
+        cores=carrier.cores,
         force=carrier.force,
     )
 

@@ -24,11 +24,13 @@ from content_pipeline.settings import Settings
 Send = Callable[[Any], None]
 
 
-def deliver(job: Job, settings: Settings, runs: EmbeddedRuns, manifest: Manifest, force: bool, send: Send) -> None:
+def deliver(
+    job: Job, settings: Settings, runs: EmbeddedRuns, manifest: Manifest, force: bool, cores: int, send: Send
+) -> None:
     """Nothing that goes wrong here goes unsaid: only a process that dies is a crash."""
     sender = Sender(send)
     try:
-        _deliver(job, settings, runs, manifest, Carrier(sender, force, lambda: manifest.fenced(job.lease)), send)
+        _deliver(job, settings, runs, manifest, Carrier(sender, force, cores, lambda: manifest.fenced(job.lease)), send)
     except Exception as error:  # noqa: BLE001 - the boundary of a worker
         traceback.print_exc()
         sender.failed("fingerprint", error)

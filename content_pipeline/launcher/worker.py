@@ -144,12 +144,18 @@ class Worker:
         path = Path(job.video_path)
         held = self._held[job.job_id] = _Held(job, Outcome(path, job.video_key, "running"))
         self._watcher.started(held.outcome)
-        settings, runs, force = self._settings, self._runs, self._force
+        settings, runs, force, cores = self._settings, self._runs, self._force, self._cores()
 
         def run(send: Any) -> None:
-            deliver(job, settings, runs, open_manifest(settings), force, send)
+            deliver(job, settings, runs, open_manifest(settings), force, cores, send)
 
         self._pool.start(Task(job.job_id, run, runs.log_path(f"{job.job_id}-{job.claim_count}")))
+
+    def _cores(self) -> int:
+        """How many cores a child may use: all of them for the last video of a batch."""
+        slots = self._settings.worker_count
+        at_work = slots if self._waiting is None else min(slots, len(self._held) + len(self._waiting))
+        return max(1, slots // max(1, at_work))
 
     # --- hearing of it
 

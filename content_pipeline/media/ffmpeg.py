@@ -7,19 +7,16 @@ while it runs; one that takes too long or stops moving is ended. How it ended is
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import resource
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from content_pipeline.errors import (
     CorruptMedia,
@@ -30,12 +27,12 @@ from content_pipeline.errors import (
     OutOfMemory,
     PipelineError,
 )
+from content_pipeline.lifetime import dying_with
 
 OUTPUT_LIMIT_BYTES = 64 << 30
 REPORT_EVERY_S = 0.5
 REPORT_EVERY_SHARE = 0.01
 _KEPT_LINES = 8
-_PR_SET_PDEATHSIG = 1
 _ENVIRONMENT = {
     "LC_ALL": "C",
     "PATH": os.defpath,
@@ -121,14 +118,9 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-@cache
-def _libc() -> ctypes.CDLL | None:
-    return ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
-
 def _limits(watch: Watch, parent: int) -> Callable[[], None]:
     """What the child does to itself before it becomes ffmpeg. Everything is looked up before the fork."""
-    libc = _libc()
+    die_with_parent = dying_with(parent)
     cpu_s = max(1, int(watch.time_limit_s * (os.cpu_count() or 1)) + 1)
     wanted = (
         (resource.RLIMIT_AS, watch.memory_bytes),
@@ -138,10 +130,7 @@ def _limits(watch: Watch, parent: int) -> Callable[[], None]:
     )
 
     def apply() -> None:
-        if libc is not None:
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-            if os.getppid() != parent:  # the parent died before the request was made
-                os._exit(1)
+        die_with_parent()
         for limit, value in wanted:
             hard = resource.getrlimit(limit)[1]
             allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)

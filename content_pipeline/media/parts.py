@@ -7,28 +7,26 @@ run-up and run-out touch is cut off. Each process opens the recording for itself
 
 from __future__ import annotations
 
-import ctypes
+import json
 import math
 import os
-import pickle
 import signal
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import IO
+from zipfile import BadZipFile
 
 import numpy as np
 
+from content_pipeline.lifetime import dying_with
 from content_pipeline.media.audio import AudioReport, MonoBlocks
-from content_pipeline.media.curves import FRAME_RATE_HZ, HOP_SAMPLES, SAMPLE_RATE_HZ, Curves
+from content_pipeline.media.curves import FRAME_RATE_HZ, HOP_SAMPLES, SAMPLE_RATE_HZ, Curves, pack, unpack
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.separation import CurveStream
 from content_pipeline.media.source import Source
 
 RUN_UP_S = 3.0  # more than the 40 frames that medians and windows reach, and than the resampler remembers
 SHORTEST_PART_S = 60.0
-
-_PR_SET_PDEATHSIG = 1
 
 
 class _Uncertain(Exception):
@@ -87,6 +85,8 @@ def measure_in_parts(task: TrackTask, processes: int) -> Measured | None:
             if result is None:
                 return None
             measured.append(result)
+    except _Uncertain:
+        return None
     finally:
         for helper in helpers:
             helper.stop()
@@ -150,21 +150,16 @@ class _Helper:
     @classmethod
     def start(cls, task: TrackTask, part: Part) -> _Helper:
         reading, writing = os.pipe()
-        parent = os.getpid()
+        die_with_parent = dying_with(os.getpid())
         pid = os.fork()
         if pid == 0:
             os.close(reading)
-            _run_helper(task, part, writing, parent)
+            _run_helper(task, part, writing, die_with_parent)
         os.close(writing)
         return cls(pid, os.fdopen(reading, "rb"))
 
     def result(self) -> Measured | None:
-        data = self.results.read()
-        try:
-            measured: Measured = pickle.loads(data)  # from our own child
-        except (EOFError, pickle.UnpicklingError):
-            return None
-        return measured
+        return _receive(self.results.read())
 
     def stop(self) -> None:
         self.results.close()
@@ -172,16 +167,16 @@ class _Helper:
         os.waitpid(self.pid, 0)
 
 
-def _run_helper(task: TrackTask, part: Part, writing: int, parent: int) -> None:
+def _run_helper(task: TrackTask, part: Part, writing: int, die_with_parent: Callable[[], None]) -> None:
     """The child's whole life: it must never return into the code that forked it."""
     status = 1
     try:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        _die_with_parent(parent)
+        die_with_parent()
         measured = _measure(replace(task, progress=lambda fraction: None), part)
         with os.fdopen(writing, "wb") as results:
-            pickle.dump(measured, results, protocol=pickle.HIGHEST_PROTOCOL)
+            _send(measured, results)
         status = 0
     except _Uncertain:
         pass
@@ -189,9 +184,15 @@ def _run_helper(task: TrackTask, part: Part, writing: int, parent: int) -> None:
         os._exit(status)
 
 
-def _die_with_parent(parent: int) -> None:
-    """Where the system can: no helper outlives whoever waits for it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before we could ask
-        os._exit(1)
+def _send(measured: Measured, results: IO[bytes]) -> None:
+    curves, report = measured
+    results.write(json.dumps(asdict(report)).encode() + b"\n" + pack({0: curves}))
+
+
+def _receive(data: bytes) -> Measured | None:
+    """What a helper sent; nothing or half of it when it died."""
+    report, newline, curves = data.partition(b"\n")
+    try:
+        return (unpack(curves)[0], AudioReport(**json.loads(report))) if newline else None
+    except (ValueError, OSError, KeyError, EOFError, BadZipFile):
+        return None

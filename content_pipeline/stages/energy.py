@@ -41,6 +41,7 @@ def _measure(draft: Draft, bench: Workbench, video_key: str, content: Content) -
             settings.energy,
             settings.detection.hpss_margin,
             lambda fraction: bench.progress("energy", fraction),
+            bench.cores,
         )
     draft.write_bytes("curves.npz", pack(measured.tracks))
     draft.facts = {

@@ -32,6 +32,7 @@ class Workbench:
     videos: VideoStore
     progress: Progress = no_progress
     guard: Callable[[], AbstractContextManager[None]] = nullcontext  # entered around publishing
+    cores: int = 1  # how many this video may use
     force: bool = False  # make everything anew, whatever exists; once
     made: set[str] = field(default_factory=set)
 

@@ -7,7 +7,6 @@ A crash breaks one child only, and is told apart from an ordinary end. Children 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import selectors
@@ -19,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-PR_SET_PDEATHSIG = 1
+from content_pipeline.lifetime import dying_with
+
 ASKED_TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -74,13 +74,13 @@ class Pool:
         sys.stdout.flush()
         sys.stderr.flush()
         reader, writer = os.pipe()
-        parent = os.getpid()
+        die_with_parent = dying_with(os.getpid())
         # A signal between fork and the child's own handlers would run the parent's clean-up in the child.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ASKED_TO_STOP)
         try:
             pid = os.fork()
             if pid == 0:
-                _live_as_child(task, writer, parent, blocked)
+                _live_as_child(task, writer, die_with_parent, blocked)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         with contextlib.suppress(ProcessLookupError, PermissionError):  # the child does it too; one is first
@@ -135,11 +135,13 @@ class Pool:
         return None if code == 0 else f"ended with exit code {code}"
 
 
-def _live_as_child(task: Task, writer: int, parent: int, blocked: set[int | signal.Signals]) -> NoReturn:
+def _live_as_child(
+    task: Task, writer: int, die_with_parent: Callable[[], None], blocked: set[int | signal.Signals]
+) -> NoReturn:
     code = 1
     try:
         os.setpgid(0, 0)
-        die_with_parent(parent)
+        die_with_parent()
         for number in ASKED_TO_STOP:  # a terminal asks the parent, which asks us by SIGTERM
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, _interrupt)
@@ -156,14 +158,6 @@ def _live_as_child(task: Task, writer: int, parent: int, blocked: set[int | sign
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-def die_with_parent(parent: int) -> None:
-    """Ask the kernel to end this process when its parent ends, however that happens (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _interrupt(_number: int, _frame: Any) -> None:

@@ -18,7 +18,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import IllegalMove, State
@@ -33,7 +40,34 @@ WORKERS = ["ann", "bob", "cy"]
 KINDS = ["sqlite", "postgres"]
 
 subjects = st.sampled_from(SUBJECTS)
-indexes = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5, 8, 13])
+
+
+def _publish(manifest: Manifest, lease: Lease) -> None:
+    with manifest.fenced(lease):
+        pass
+
+
+WRITES: dict[str, Callable[[Manifest, Lease], Any]] = {
+    "report_progress": lambda manifest, lease: manifest.report_progress(lease, {"percent": 1}),
+    "report_run": lambda manifest, lease: manifest.report_run(lease, "run"),
+    "publish": _publish,
+    "succeed": lambda manifest, lease: manifest.succeed(lease, Result(results={"by": lease.worker_id})),
+    "fail": lambda manifest, lease: manifest.fail(lease, "ffmpeg_failed", "no", RetryPolicy.TRANSIENT),
+    "fail for good": lambda manifest, lease: manifest.fail(lease, "no_audio", "no", RetryPolicy.PERMANENT),
+    "disk full": lambda manifest, lease: manifest.fail(lease, "disk_full", "no", RetryPolicy.ENVIRONMENTAL),
+    "offline": lambda manifest, lease: manifest.fail(lease, "library_offline", "no", RetryPolicy.ENVIRONMENTAL),
+    "release": lambda manifest, lease: manifest.release(lease, "stopping"),
+    "crash": lambda manifest, lease: manifest.crashed(lease, "died"),
+    "stop_cancelled": lambda manifest, lease: manifest.stop_cancelled(lease),
+}
+ORDERS: dict[str, Callable[[Manifest, Which], Any]] = {
+    "cancel": lambda manifest, which: manifest.cancel(which),
+    "discard": lambda manifest, which: manifest.discard(which),
+    "resume": lambda manifest, which: manifest.resume(which),
+    "retry": lambda manifest, which: manifest.retry(which),
+    "spoil": lambda manifest, which: manifest.spoil(which, "changed"),
+    "close_breakers": lambda manifest, which: manifest.close_breakers(),
+}
 
 
 class TwoManifests(RuleBasedStateMachine):
@@ -57,11 +91,10 @@ class TwoManifests(RuleBasedStateMachine):
         said = [_said(partial(operation, manifest)) for manifest in self.both]
         assert said[0] == said[1]
 
-    def _fenced(self, index: int, write: Callable[[Manifest, Lease], Any]) -> None:
-        """A write by any worker that ever had a lease: a lost one is refused and changes nothing."""
+    def _fenced(self, back: int, write: Callable[[Manifest, Lease], Any]) -> None:
+        """A write by the holder of a lease, counted back from the last: a lost one is refused and changes nothing."""
         before = dump(self.both[0].engine)
-        # Counted from the last one given: small numbers, which come most often, are those that may still hold.
-        given = [leases[-1 - index % len(leases)] for leases in self.leases]
+        given = [leases[-1 - back % len(leases)] for leases in self.leases]
         lease = given[0]
         job = self.both[0].find(QueueType.PROCESSING, self.paths[lease.job_id])
         holds = job is not None and job.status is State.RUNNING and job.lease == lease
@@ -76,6 +109,10 @@ class TwoManifests(RuleBasedStateMachine):
         return Which() if job is None else Which(job_ids=[job.job_id])
 
     # --- work comes in, and into workers' hands
+
+    @initialize()
+    def begin(self) -> None:
+        self.enqueue(SUBJECTS[::2], 0, 2)
 
     @rule(paths=st.lists(subjects, max_size=4), priority=st.integers(-1, 1), attempts=st.integers(1, 3))
     def enqueue(self, paths: list[str], priority: int, attempts: int) -> None:
@@ -98,45 +135,14 @@ class TwoManifests(RuleBasedStateMachine):
     # --- what workers say, those included that lost their lease long ago
 
     @precondition(lambda self: self.leases[0])
-    @rule(index=indexes)
-    def report(self, index: int) -> None:
-        self._fenced(index, lambda manifest, lease: manifest.report_progress(lease, {"percent": index}))
-        self._fenced(index, lambda manifest, lease: manifest.report_run(lease, f"run {index}"))
+    @rule(back=st.integers(0, 2), name=st.sampled_from(list(WRITES)))
+    def write(self, back: int, name: str) -> None:
+        self._fenced(back, WRITES[name])
 
     @precondition(lambda self: self.leases[0])
-    @rule(index=indexes)
-    def publish(self, index: int) -> None:
-        def write(manifest: Manifest, lease: Lease) -> None:
-            with manifest.fenced(lease):
-                pass
-
-        self._fenced(index, write)
-
-    @precondition(lambda self: self.leases[0])
-    @rule(index=indexes)
-    def succeed(self, index: int) -> None:
-        self._fenced(index, lambda manifest, lease: manifest.succeed(lease, Result(results={"by": index})))
-
-    @precondition(lambda self: self.leases[0])
-    @rule(index=indexes, policy=st.sampled_from(RetryPolicy), offline=st.booleans())
-    def fail(self, index: int, policy: RetryPolicy, offline: bool) -> None:
-        code = "library_offline" if offline else "disk_full"
-        self._fenced(index, lambda manifest, lease: manifest.fail(lease, code, "no", policy))
-
-    @precondition(lambda self: self.leases[0])
-    @rule(index=indexes)
-    def release(self, index: int) -> None:
-        self._fenced(index, lambda manifest, lease: manifest.release(lease, "stopping"))
-
-    @precondition(lambda self: self.leases[0])
-    @rule(index=indexes)
-    def crash(self, index: int) -> None:
-        self._fenced(index, lambda manifest, lease: manifest.crashed(lease, "died"))
-
-    @precondition(lambda self: self.leases[0])
-    @rule(index=indexes)
-    def stop_cancelled(self, index: int) -> None:
-        self._fenced(index, lambda manifest, lease: manifest.stop_cancelled(lease))
+    @rule(back=st.integers(0, 50), name=st.sampled_from(list(WRITES)))
+    def write_late(self, back: int, name: str) -> None:
+        self._fenced(back, WRITES[name])
 
     @rule(worker=st.sampled_from(WORKERS))
     def renew(self, worker: str) -> None:
@@ -148,42 +154,21 @@ class TwoManifests(RuleBasedStateMachine):
 
     # --- what people, plans and rescuers do
 
-    @rule(path=st.none() | subjects)
-    def cancel(self, path: str | None) -> None:
-        self._each(lambda manifest: manifest.cancel(self._which(manifest, path)))
-
-    @rule(path=subjects)
-    def discard(self, path: str) -> None:
-        self._each(lambda manifest: manifest.discard(self._which(manifest, path)))
-
-    @rule(path=st.none() | subjects)
-    def resume(self, path: str | None) -> None:
-        self._each(lambda manifest: manifest.resume(self._which(manifest, path)))
-
-    @rule(path=st.none() | subjects)
-    def retry(self, path: str | None) -> None:
-        self._each(lambda manifest: manifest.retry(self._which(manifest, path)))
-
-    @rule(path=st.none() | subjects)
-    def spoil(self, path: str | None) -> None:
-        self._each(lambda manifest: manifest.spoil(self._which(manifest, path), "changed"))
+    @rule(path=st.none() | subjects, name=st.sampled_from(list(ORDERS)))
+    def order(self, path: str | None, name: str) -> None:
+        self._each(lambda manifest: ORDERS[name](manifest, self._which(manifest, path)))
 
     @rule(dead=st.lists(st.sampled_from(WORKERS), max_size=1))
     def rescue(self, dead: list[str]) -> None:
         self._each(lambda manifest: sorted(job.video_path for job in manifest.rescue(dead)))
 
-    @rule()
-    def close_breakers(self) -> None:
-        self._each(lambda manifest: manifest.close_breakers())
-
-    @rule(age_s=st.sampled_from([10, 1000]))
-    def prune(self, age_s: int) -> None:
-        self._each(lambda manifest: manifest.prune(self.clock.time - timedelta(seconds=age_s)))
-        self.asked = {job.video_path for job in self.both[0].list()}
-
-    @rule(path=subjects)
-    def clear(self, path: str) -> None:
-        self._each(lambda manifest: manifest.clear(Which(job_ids=self._which(manifest, path).job_ids or [])))
+    @rule(age_s=st.sampled_from([10, 1000]), path=st.none() | subjects)
+    def tidy(self, age_s: int, path: str | None) -> None:
+        """Forget what is old, or one job."""
+        if path is None:
+            self._each(lambda manifest: manifest.prune(self.clock.time - timedelta(seconds=age_s)))
+        else:
+            self._each(lambda manifest: manifest.clear(Which(job_ids=self._which(manifest, path).job_ids or [])))
         self.asked = {job.video_path for job in self.both[0].list()}
 
     # --- what holds after every step
