@@ -63,4 +63,5 @@ def test_a_dead_worker_can_be_reported(instance: dg.DagsterInstance):
 def test_every_private_import_is_in_one_file():
     package = Path(internals.__file__).parents[1]
     private = re.compile(r"^\s*(from|import) dagster\._", re.MULTILINE)
-    assert [path.name for path in package.rglob("*.py") if private.search(path.read_text())] == ["_dagster_internals.py"]
+    users = [path.name for path in package.rglob("*.py") if private.search(path.read_text())]
+    assert users == ["_dagster_internals.py"]
