@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from content_pipeline.errors import from_own_folder
 from content_pipeline.settings import digest_of
@@ -63,8 +63,9 @@ class Draft:
 
 
 class ArtifactStore:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, patience_s: float = 90.0) -> None:
         self.root = root
+        self.patience_s = patience_s
 
     def find(self, stage: str, key: str) -> Artifact | None:
         """The artifact, if every file is there and holds what was recorded; a damaged one is not found."""
@@ -84,11 +85,20 @@ class ArtifactStore:
 
     @contextmanager
     def only_one(self, stage: str, key: str) -> Iterator[None]:
-        """One process at a time makes an artifact; the others wait for it. The lock ends with its holder."""
+        """One process at a time makes an artifact; the others wait for it, but not for one that stands still.
+
+        The lock only saves work: two who make the same thing at once make it twice, and nothing breaks.
+        """
         folder = self.root / ".locks"
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / f"{stage}-{key[:32]}").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = (folder / f"{stage}-{key[:32]}").open("w")
+        except OSError as error:
+            raise from_own_folder(error, folder) from error
+        with lock:
+            give_up_s = time.monotonic() + self.patience_s
+            while not _try_lock(lock) and time.monotonic() < give_up_s:
+                time.sleep(0.1)
             yield
 
     @contextmanager
@@ -132,6 +142,14 @@ class ArtifactStore:
 
     def _folder(self, stage: str, key: str) -> Path:
         return self.root / stage / key[:2] / key
+
+
+def _try_lock(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

@@ -135,6 +135,16 @@ class FolderUnwritable(EnvironmentalError):
     hint = "Make the output and state folders writable for the user who runs the pipeline."
 
 
+class DagsterHomeBroken(EnvironmentalError):
+    code = "dagster_home_broken"
+    hint = "Move the folder away: a new one is made. Only the history of runs is lost, no result."
+
+
+class ManifestDamaged(EnvironmentalError):
+    code = "manifest_damaged"
+    hint = "Move the database file away: a new one is made, and the artifacts make doing it again cheap."
+
+
 class DatabaseAway(EnvironmentalError):
     code = "database_away"
     hint = "Start the database again; the work goes on where it stopped."
@@ -168,6 +178,26 @@ def from_own_folder(error: OSError, path: Path) -> PipelineError:
     """Name an error met in a folder of ours: never the recording's fault, and the same for every video."""
     named = from_os_error(error, path)
     return named if isinstance(named, (DiskFull, OutOfMemory)) else FolderUnwritable(str(named))
+
+
+def name_database_error(error: BaseException) -> PipelineError | None:
+    """Name a database's complaint by what it says; whose database it is does not matter."""
+    said = str(error).lower()
+    if "disk i/o error" in said or "database or disk is full" in said:
+        return DiskFull(f"a database could not be written: {error.args[0] if error.args else error}")
+    if "database is locked" in said or "readonly database" in said or "unable to open database" in said:
+        return DatabaseAway(f"a database could not be used: {error.args[0] if error.args else error}")
+    return None
+
+
+def named(error: Exception) -> Exception:
+    """An error under the best name there is for it, as met while working on a video."""
+    if isinstance(error, PipelineError):
+        return error
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(str(error))
+    found = name_database_error(error)
+    return error if found is None else found
 
 
 def printable(path: Path | str) -> str:

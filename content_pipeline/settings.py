@@ -24,8 +24,8 @@ from content_pipeline.errors import BadSettings
 ENV_PREFIX = "CONTENT_AI_"
 CONFIG_FILE_NAME = "content-ai.toml"
 
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+PositiveSeconds = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
 def _split_commas(value: Any) -> Any:
@@ -33,10 +33,11 @@ def _split_commas(value: Any) -> Any:
 
 
 def _as_extensions(value: Any) -> Any:
-    return [str(part).lower().lstrip(".") for part in _split_commas(value)]
+    parts = _split_commas(value)
+    return [str(part).lower().lstrip(".") for part in parts] if isinstance(parts, (list, tuple)) else parts
 
 
-Margin = Annotated[float, Field(ge=1, allow_inf_nan=False)]
+Margin = Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)]
 
 
 class Group(BaseModel):
@@ -104,7 +105,7 @@ class OutputSettings(Group):
     """Which highlights make the montage."""
 
     max_duration_s: PositiveSeconds = Field(90.0, description="Longest montage.")
-    max_segments: int = Field(12, ge=1, description="Most clips in a montage.")
+    max_segments: int = Field(12, ge=1, le=10_000, description="Most clips in a montage.")
     order: Literal["chronological", "score", "hybrid"] = Field("chronological", description="Order of the clips.")
     select: Literal["best", "first"] = Field(
         "best", description="What a full budget keeps: the `best` highlights, or the `first` in the chosen order."
@@ -140,8 +141,10 @@ class RenderSettings(Group):
 class QueueSettings(Group):
     """How often and how long work is tried."""
 
-    max_attempts: int = Field(3, ge=1, description="Attempts before a job that may succeed later counts as failed.")
-    max_crashes: int = Field(2, ge=1, description="Worker deaths before a job is put aside.")
+    max_attempts: int = Field(
+        3, ge=1, le=1000, description="Attempts before a job that may succeed later counts as failed."
+    )
+    max_crashes: int = Field(2, ge=1, le=1000, description="Worker deaths before a job is put aside.")
     heartbeat_s: PositiveSeconds = Field(10.0, description="Time between two signs of life of a worker.")
     lease_s: PositiveSeconds = Field(90.0, description="Time without a sign of life before a worker is given up.")
     give_up_s: PositiveSeconds = Field(60.0, description="Time without reaching the manifest before a worker stops.")
@@ -165,7 +168,7 @@ class Settings(Group):
     )
     db: str | None = Field(None, description="The manifest database; by default `queue.db` in the state folder.")
     output_dir: Path = Field(Path("output"), description="Where montages are published.")
-    workers: int | None = Field(None, ge=1, description="Videos processed at once; by default one per core.")
+    workers: int | None = Field(None, ge=1, le=1024, description="Videos processed at once; by default one per core.")
     library: LibrarySettings = LibrarySettings()
     energy: EnergySettings = EnergySettings()
     detection: DetectionSettings = DetectionSettings()
@@ -287,14 +290,14 @@ def load(
 
 def _from_file(config_file: Path | None, env: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
     named = config_file if config_file is not None else env.get(f"{ENV_PREFIX}CONFIG")
-    path = Path(named) if named is not None else Path(CONFIG_FILE_NAME)
-    if named is None and not path.exists():
+    path = Path(named) if named else Path(CONFIG_FILE_NAME)
+    if not named and not path.exists():
         return None, {}
     try:
         return path, flatten(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise BadSettings(f"settings file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadSettings(f"settings file {path} is not TOML: {error}") from error
 
 

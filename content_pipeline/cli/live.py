@@ -25,7 +25,7 @@ class LiveProgress:
         self._quiet = quiet
         self._sizes = {one.path: one.signature.size_bytes for one in found.recordings}
         self._count = len(found.recordings) + len(found.refused)
-        self._ended = 0
+        self._ended: set[Path] = set()
         self._bars: Progress | None = None
         self._overall: TaskID | None = None
         self._tasks: dict[Path, TaskID] = {}
@@ -55,12 +55,13 @@ class LiveProgress:
         self._advance(outcome.path, before + share * fraction, stage)
 
     def ended(self, outcome: Outcome) -> None:
-        self._ended += 1
+        self._ended.add(outcome.path)
         self._advance(outcome.path, 1.0, "")
         if self._bars is not None and outcome.path in self._tasks:
             self._bars.remove_task(self._tasks.pop(outcome.path))
         if not self._quiet:
-            self._say(f"[{self._ended}/{self._count}] {_short(outcome.path)}: {describe(outcome)}")
+            total = max(self._count, len(self._ended))
+            self._say(f"[{len(self._ended)}/{total}] {_short(outcome.path)}: {describe(outcome)}")
 
     def _advance(self, path: Path, fraction: float, stage: str) -> None:
         self._done[path] = max(fraction, self._done.get(path, 0.0))

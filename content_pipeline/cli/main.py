@@ -51,6 +51,7 @@ def cli() -> None:
 
 
 def main() -> None:
+    _open_standard_streams()
     from content_pipeline.cli.printing import print_error
     from content_pipeline.errors import BadSettings, PipelineError
 
@@ -77,6 +78,20 @@ def main() -> None:
         print_error(f"{type(error).__name__}: {error}", PipelineError.hint)
         code = EXIT_FAILURE
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_standard_streams() -> None:
+    """Started with a stream closed, a pipe of ours could get its number: give each one back, leading nowhere."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def _debugging() -> bool:

@@ -16,13 +16,17 @@ import click
 from content_pipeline.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, EXIT_USAGE
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import print_document, print_error, print_note
-from content_pipeline.errors import LibraryOffline, MissingFile, hint_for, printable
+from content_pipeline.errors import EnvironmentalError, LibraryOffline, MissingFile, hint_for, printable
+from content_pipeline.library.keys import has_our_shape
 from content_pipeline.library.scan import Scan, scan
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.settings import Settings
 
-STATUSES = ("succeeded", "failed", "cancelled", "discarded", "pending", "dirty", "running", "unsettled", "lost")
+STATUSES = (
+    *("succeeded", "failed", "cancelled", "discarded", "pending", "dirty", "running", "unsettled", "lost", "removed"),
+)
+NOT_DONE = ("failed", "pending", "dirty", "running", "lost", "removed")
 
 if TYPE_CHECKING:
     from dagster import JobDefinition
@@ -95,23 +99,22 @@ def carry_out(request: Request) -> int:
 def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, seconds: float) -> int:
     """Tell what became of everything; returns the exit code."""
     document = summarize(batch.outcomes, found, seconds)
-    paused = batch.paused()
-    document["paused"] = [{"scope": one.scope, "error_code": one.error_code, "error": one.message} for one in paused]
+    paused = [(one.scope, one.error_code, one.message) for one in batch.paused()]
+    document["paused"] = [{"scope": scope, "error_code": code, "error": message} for scope, code, message in paused]
     if request.as_json:
         print_document(document)
     else:
         from content_pipeline.cli.report import print_report
 
         print_report(batch.outcomes, document["totals"], request.settings, request.no_process)
-        for breaker in paused:
-            print_error(
-                f"paused ({breaker.scope}, {breaker.error_code}): {breaker.message}", hint_for(breaker.error_code)
-            )
+        for scope, code, message in paused:
+            print_error(f"paused ({scope}, {code}): {message}", hint_for(code))
     if interrupted:
         return EXIT_INTERRUPTED
     if paused:
         return EXIT_FAILURE
-    return EXIT_SOME_FAILED if document["totals"]["failed"] else 0
+    not_done = ("failed",) if request.no_process else NOT_DONE
+    return EXIT_SOME_FAILED if any(document["totals"][status] for status in not_done) else 0
 
 
 def find_recordings(request: Request) -> Scan | None:
@@ -134,13 +137,17 @@ def made_by_us(settings: Settings) -> Callable[[Path], bool]:
     real_folder = cache(os.path.realpath)
 
     @cache
-    def keys() -> set[str]:
-        return Catalog(open_engine(settings.manifest_url)).keys()
+    def known() -> tuple[set[str], set[str]]:
+        catalog = Catalog(open_engine(settings.manifest_url))
+        return catalog.keys(), catalog.output_files()
 
     def is_ours(path: Path) -> bool:
         if path.name == state_name and os.path.realpath(path) == state:
             return True
-        return path.suffix == ".mp4" and real_folder(path.parent) == output and path.stem in keys()
+        if path.suffix != ".mp4" or not has_our_shape(path.stem):
+            return False
+        keys, published = known()
+        return str(path) in published or (real_folder(path.parent) == output and path.stem in keys)
 
     return is_ours
 
@@ -184,6 +191,8 @@ def run_batch(
                 batch.work(lambda carrier: _process_video(settings, carrier), jobs, max_jobs)
         except KeyboardInterrupt:
             interrupted = True
+        except EnvironmentalError as error:
+            batch.stopped_by(error)
     return batch, interrupted, time.monotonic() - started
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.defs.reporting import Listener
-from content_pipeline.errors import OutOfMemory, PipelineError, RetryPolicy
+from content_pipeline.errors import OutOfMemory, PipelineError, RetryPolicy, named
 from content_pipeline.settings import Stage
 from content_pipeline.stages.cost import Meter
 from content_pipeline.stages.workbench import StageResult
@@ -22,9 +22,10 @@ def boundary(stage: Stage, listener: Listener) -> Iterator[Meter]:
         yield Meter()
     except MemoryError as error:
         raise _failure(stage, OutOfMemory(f"{stage} ran out of memory"), listener) from error
-    except PipelineError as error:
-        raise _failure(stage, error, listener) from error
     except Exception as error:
+        known = named(error)
+        if isinstance(known, PipelineError):
+            raise _failure(stage, known, listener) from error
         listener.failed(stage, error)
         raise
 

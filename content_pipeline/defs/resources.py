@@ -17,7 +17,7 @@ from content_pipeline.stages.workbench import Workbench
 def open_workbench(settings: Settings, carrier: Carrier) -> Workbench:
     return Workbench(
         settings=settings,
-        artifacts=ArtifactStore(settings.state_dir.absolute() / "artifacts"),
+        artifacts=ArtifactStore(settings.state_dir.absolute() / "artifacts", settings.queue.lease_s),
         videos=VideoStore(open_engine(settings.manifest_url)),
         progress=carrier.listener.progressed,
         guard=carrier.guard,

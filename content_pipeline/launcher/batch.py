@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.errors import LibraryOffline, printable
+from content_pipeline.errors import EnvironmentalError, LibraryOffline, printable
 from content_pipeline.failpoints import reached
 from content_pipeline.launcher.outcome import Outcome, Watcher, of_job, refused
 from content_pipeline.library.plan import Action, Known, LibraryPlan, Recipe, plan
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SETTLE_LOOKS = 3
 UNSETTLED = "unsettled"
+UNFINISHED = ("pending", "dirty", "running", "lost")
 
 
 def recipe_of(settings: Settings) -> Recipe:
@@ -50,6 +51,7 @@ class Batch:
         self._recipe = recipe_of(settings)
         self._outcomes: dict[Path, Outcome] = {}
         self._libraries: set[str] = set()
+        self._stopped_by: EnvironmentalError | None = None
 
     @property
     def outcomes(self) -> Sequence[Outcome]:
@@ -166,10 +168,29 @@ class Batch:
         runs.close_abandoned()
         ArtifactStore(self._settings.state_dir.absolute() / "artifacts").sweep()
         worker = Worker(self._settings, self.manifest, runs, self._recipe, _Collector(self), self._force)
+        self.manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
         worker.work(job_ids, max_jobs, self.paused)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """What others did meanwhile to jobs that were asked for here."""
+        unfinished = [path for path, outcome in self._outcomes.items() if outcome.status in UNFINISHED]
+        known = {Path(job.video_path): job for job in self._catalog.jobs_at(unfinished)}
+        for path in unfinished:
+            before = self._outcomes[path]
+            if path not in known:
+                self._outcomes[path] = replace(before, status="removed", note="its job was cleared meanwhile")
+            elif str(known[path].status) != before.status:
+                self._outcomes[path] = of_job(path, known[path])
+
+    def stopped_by(self, error: EnvironmentalError) -> None:
+        """The work could not go on for a reason that is nobody's job's."""
+        self._stopped_by = error
 
     def paused(self) -> list[Breaker]:
         """The pauses that keep work of this batch waiting right now."""
+        if self._stopped_by is not None:
+            return [Breaker(EVERYTHING, self._stopped_by.code, message=str(self._stopped_by))]
         now = datetime.now(UTC)
         ours = {EVERYTHING, *(f"{LIBRARY}{library}" for library in self._libraries)}
         return [

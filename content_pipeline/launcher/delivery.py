@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.defs.reporting import Carrier, Sender
-from content_pipeline.errors import LibraryOffline, MissingFile, printable
+from content_pipeline.errors import LibraryOffline, MissingFile, named, printable
 from content_pipeline.failpoints import reached
 from content_pipeline.launcher.embedded import EmbeddedRuns
 from content_pipeline.launcher.home import open_instance
@@ -33,7 +33,7 @@ def deliver(
         _deliver(job, settings, runs, manifest, Carrier(sender, force, cores, lambda: manifest.fenced(job.lease)), send)
     except Exception as error:  # noqa: BLE001 - the boundary of a worker
         traceback.print_exc()
-        sender.failed("fingerprint", error)
+        sender.failed("fingerprint", named(error))
 
 
 def _deliver(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from importlib import resources
 from pathlib import Path
@@ -9,6 +10,14 @@ from pathlib import Path
 import dagster as dg
 
 from content_pipeline.artifacts import write_whole
+from content_pipeline.defs.partitions import VIDEOS
+from content_pipeline.errors import (
+    BadSettings,
+    DagsterHomeBroken,
+    from_own_folder,
+    name_database_error,
+    printable,
+)
 from content_pipeline.settings import Settings
 
 
@@ -16,14 +25,38 @@ def dagster_home(settings: Settings) -> Path:
     """`DAGSTER_HOME` if the person set it, else a folder of our state, made on first use."""
     named = os.environ.get("DAGSTER_HOME")
     home = Path(named) if named else settings.state_dir.absolute() / "dagster"
-    home.mkdir(parents=True, exist_ok=True)
-    if not (home / "dagster.yaml").exists():
-        write_whole(home / "dagster.yaml", shipped("dagster.yaml").read_bytes())
+    if any(mark in str(home) for mark in "?%#"):
+        raise BadSettings(f"`state_dir`: Dagster cannot keep its records in {printable(home)}; avoid ?, % and #")
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        if not (home / "dagster.yaml").exists():
+            write_whole(home / "dagster.yaml", shipped("dagster.yaml").read_bytes())
+    except OSError as error:
+        raise from_own_folder(error, home) from error
     return home
 
 
 def open_instance(settings: Settings) -> dg.DagsterInstance:
-    return dg.DagsterInstance.from_config(str(dagster_home(settings)))
+    """Dagster's records. One process at a time opens them: Dagster makes its tables without asking who else does."""
+    home = dagster_home(settings)
+    try:
+        with (home / ".opening").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            instance = dg.DagsterInstance.from_config(str(home))
+            instance.get_dynamic_partitions(str(VIDEOS.name))
+    except OSError as error:
+        raise from_own_folder(error, home) from error
+    except Exception as error:
+        if (named := name_database_error(error)) is not None:
+            raise named from error
+        raise DagsterHomeBroken(
+            f"Dagster's records in {printable(home)} cannot be used: {_first_line(error)}"
+        ) from error
+    return instance
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def shipped(name: str) -> Path:

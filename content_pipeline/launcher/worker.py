@@ -7,6 +7,7 @@ lives keeps them. Everything it writes about a job passes the manifest's fence.
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -265,22 +266,34 @@ class Worker:
         self._pool.signal(job_id, signal.SIGKILL)
 
     def _let_go(self) -> None:
-        """Give back what is not done, at no cost; what is done is committed. Not to be interrupted again."""
+        """Give back what is not done, at no cost; what is done is committed. Not to be interrupted again.
+
+        Each step is tried whatever became of the others: what cannot be given back now is rescued later.
+        """
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         for held in self._held.values():
             if held.run_id is not None and not held.succeeded:
-                self._runs.announce_cancel(held.run_id)
+                self._at_least_try(partial(self._runs.announce_cancel, held.run_id))
         for event in self._pool.stop():
             if isinstance(event, Said) or self._held[event.task.name].succeeded:
-                self._hear(event)
+                self._at_least_try(partial(self._hear, event))
         for held in self._held.values():
             self._watcher.ended(replace(held.outcome, status="cancelled"))
-        # Asked of the manifest, not of `_held`: the interruption may have come right after a claim.
+        self._at_least_try(self._release_all)
+
+    def _release_all(self) -> None:
+        """Asked of the manifest, not of `_held`: an interruption may have come right after a claim."""
         for job in self._manifest.list(Which(status=State.RUNNING)):
             if job.worker_id == self._id:
                 with contextlib.suppress(LostLease):  # someone else has it already
                     self._manifest.release(job.lease, "the worker was asked to stop")
+
+    def _at_least_try(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - the original reason to stop must not be lost behind this one
+            logging.getLogger(__name__).warning("while stopping: %s", error)
 
 
 def _note(held: _Held, message: dict[str, Any]) -> None:

@@ -14,7 +14,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from content_pipeline.errors import BadSettings, DatabaseAway, DiskFull, PipelineError
+from content_pipeline.errors import (
+    BadSettings,
+    DatabaseAway,
+    DiskFull,
+    FolderUnwritable,
+    ManifestDamaged,
+    PipelineError,
+)
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
 from content_pipeline.manifest.sqlite import sqlite_engine
 from content_pipeline.manifest.sqlite import wal_is_safe as wal_is_safe
@@ -28,7 +35,9 @@ _POSTGRES = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval"
 def open_engine(url: str) -> sa.Engine:
     """An engine of this process; after a fork, parent and child each have their own connections."""
     try:
-        parsed = sa.make_url(url)
+        # A path is taken as it is: `?` and `%` are letters in it, not parts of a URL.
+        path = url.removeprefix("sqlite:///")
+        parsed = sa.make_url(url) if path == url else sa.URL.create("sqlite", database=path)
     except sa.exc.ArgumentError as error:
         raise BadSettings(f"`db` = {url!r} is neither a path nor a database URL") from error
     match parsed.get_backend_name():
@@ -151,6 +160,10 @@ def _named(error: sa.exc.DBAPIError) -> PipelineError | None:
                 return DiskFull(f"the manifest has no room to write: {orig}")
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN:
                 return DatabaseAway(f"the manifest cannot be reached: {orig}")
+            case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+                return FolderUnwritable(f"the manifest cannot be written: {orig}")
+            case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+                return ManifestDamaged(f"the manifest is damaged: {orig}")
         return None
     code = getattr(orig, "pgcode", None)
     if code == "53100":

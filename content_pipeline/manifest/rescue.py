@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,8 +13,11 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.moves import as_job, end_attempt, locked
 from content_pipeline.manifest.retry import after_crash
-from content_pipeline.manifest.schema import job_items
+from content_pipeline.manifest.schema import attempts, job_items
 from content_pipeline.manifest.working import apply
+
+MOST_RESCUES = 10
+CRASHED, RESCUED = "crashed", "rescued"
 
 
 def rescue(tx: Transaction, dead_workers: Collection[str] = ()) -> list[Job]:
@@ -27,15 +31,33 @@ def rescue(tx: Transaction, dead_workers: Collection[str] = ()) -> list[Job]:
         found = [as_job(row) for row in tx.connection.execute(locked(query, skip=True))]
         orphans += [job for job in found if job.job_id not in known]
     for job in orphans:
-        bring_back(tx, job, f"the worker {job.worker_id} is gone")
+        bring_back(tx, job, f"the worker {job.worker_id} is gone", _rescues(tx, job))
     return orphans
 
 
-def bring_back(tx: Transaction, job: Job, what_happened: str) -> None:
-    crashes = job.crash_count + 1
-    decision = after_crash(crashes, job.max_crashes)
-    apply(tx, job, decision, "crashed", what_happened, crashes)
-    end_attempt(tx, job, "crashed", "crashed", what_happened)
+def bring_back(tx: Transaction, job: Job, what_happened: str, rescues: int | None = None) -> None:
+    """`rescues`: how often it was rescued before, when nobody saw what happened; None when its process was seen dying.
+
+    A machine that loses power, or a person who kills the command, is not the job's fault: such ends have a budget
+    of their own, so large that only a file which takes its machine down again and again uses it up.
+    """
+    if rescues is None:
+        crashes = job.crash_count + 1
+        apply(tx, job, after_crash(crashes, job.max_crashes), "crashed", what_happened, crashes)
+    else:
+        apply(tx, job, after_crash(rescues + 1, MOST_RESCUES), "crashed", what_happened)
+    end_attempt(tx, job, CRASHED if rescues is None else RESCUED, "crashed", what_happened)
+
+
+def _rescues(tx: Transaction, job: Job) -> int:
+    """How often in a row it was rescued."""
+    outcomes = tx.connection.execute(
+        sa.select(attempts.c.outcome)
+        .where(attempts.c.job_id == job.job_id, attempts.c.ended_at.is_not(None))
+        .order_by(attempts.c.number.desc())
+        .limit(MOST_RESCUES)
+    ).scalars()
+    return sum(1 for _ in takewhile(lambda outcome: outcome == RESCUED, outcomes))
 
 
 def orphans_query(tx: Transaction) -> sa.Select[Any]:

@@ -15,10 +15,10 @@ def test_a_job_is_rescued_when_its_lease_has_run_out_and_not_before(manifest: Ma
     clock.pass_s(0.001)
     assert [job.job_id for job in manifest.rescue()] == [job_id]
     job = manifest.get(job_id)
-    assert (job.status, job.attempt_count, job.crash_count) == (State.PENDING, 0, 1)
+    assert (job.status, job.attempt_count, job.crash_count) == (State.PENDING, 0, 0)
     assert job.last_error == "the worker gone is gone"
     assert moves(manifest, job_id) == ["pending->running", "running->pending"]
-    assert manifest.attempts(job_id)[0].outcome == "crashed"
+    assert manifest.attempts(job_id)[0].outcome == "rescued"
     before = dump(manifest.engine)
     assert manifest.rescue() == []
     assert dump(manifest.engine) == before
@@ -53,14 +53,34 @@ def test_a_job_is_rescued_once_although_both_reasons_hold(manifest: Manifest, cl
     claim(manifest, "dead")
     clock.pass_s(LEASE_S + 1)
     assert len(manifest.rescue(["dead"])) == 1
-    assert manifest.get(job_id).crash_count == 1
+    assert [one.outcome for one in manifest.attempts(job_id)] == ["rescued"]
+
+
+def test_a_job_whose_worker_died_out_of_sight_is_not_blamed(manifest: Manifest) -> None:
+    """A power cut, or a person who kills the command: nothing that the recording did."""
+    (job_id,) = add(manifest, "a")
+    for _ in range(9):
+        claim(manifest, "dead")
+        manifest.rescue(["dead"])
+    assert (manifest.get(job_id).status, manifest.get(job_id).crash_count) == (State.PENDING, 0)
+    manifest.release(claim(manifest, "alive").lease, "back")
+    claim(manifest, "dead")
+    manifest.rescue(["dead"])
+    assert manifest.get(job_id).status is State.PENDING
+
+
+def test_a_job_that_takes_its_machine_down_every_time_is_quarantined(manifest: Manifest) -> None:
+    (job_id,) = add(manifest, "a")
+    for _ in range(10):
+        claim(manifest, "dead")
+        manifest.rescue(["dead"])
+    assert (manifest.get(job_id).status, manifest.get(job_id).error_code) == (State.FAILED, "crashed")
 
 
 def test_a_job_that_took_two_workers_with_it_is_quarantined(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a")
     for _ in range(2):
-        claim(manifest, "dead")
-        manifest.rescue(["dead"])
+        manifest.crashed(claim(manifest, "watched").lease, "killed by SIGSEGV")
     job = manifest.get(job_id)
     assert (job.status, job.error_code, job.crash_count) == (State.FAILED, "crashed", 2)
     assert manifest.claim("next") == []

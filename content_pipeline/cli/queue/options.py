@@ -20,6 +20,7 @@ from content_pipeline.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+LONGEST_S = 100 * 366 * 86_400
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -70,6 +71,6 @@ def which_of(manifest: Manifest, given: dict[str, Any], status: State | None = N
 def duration(text: str) -> timedelta:
     """`90s`, `30m`, `12h`, `7d`, `2w`."""
     number, unit = text[:-1], text[-1:]
-    if not number.isdecimal() or unit not in _UNITS_S:
+    if not number.isdecimal() or unit not in _UNITS_S or int(number) * _UNITS_S[unit] > LONGEST_S:
         raise BadSettings(f"{text!r} is no time: write for example 30m, 12h or 7d")
     return timedelta(seconds=int(number) * _UNITS_S[unit])
