@@ -166,10 +166,14 @@ class Batch:
 
         runs = EmbeddedRuns(self._settings, build_job)
         runs.close_abandoned()
-        ArtifactStore(self._settings.state_dir.absolute() / "artifacts").sweep()
+        artifacts = ArtifactStore(self._settings.state_dir.absolute() / "artifacts")
+        artifacts.sweep()
         worker = Worker(self._settings, self.manifest, runs, self._recipe, _Collector(self), self._force)
         self.manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
-        worker.work(job_ids, max_jobs, self.paused)
+        try:
+            worker.work(job_ids, max_jobs, self.paused)
+        finally:
+            artifacts.sweep()  # a child that was killed leaves its draft
         self._look_again()
 
     def _look_again(self) -> None:
