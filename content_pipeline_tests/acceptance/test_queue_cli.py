@@ -179,6 +179,8 @@ def test_a_stopped_worker_that_goes_on_late_writes_nothing(tmp_path: Path, sampl
     assert job["status"] == "succeeded"
     assert job["results"]["facts"]["montage_s"] == winner["montage_s"]
     assert not any(process.is_running() for process in family[1:])
+    left = subprocess.run(["pgrep", "-fa", str(tmp_path)], capture_output=True, text=True, check=False).stdout
+    assert left == ""
 
 
 def wait_for(condition, seconds: float = 90.0) -> None:
