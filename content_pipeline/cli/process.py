@@ -181,7 +181,8 @@ def run_batch(
     from content_pipeline.launcher.batch import Batch
 
     settings, started, interrupted = request.settings, time.monotonic(), False
-    for number in (signal.SIGTERM, signal.SIGHUP):  # asked to stop, as by Ctrl-C
+    # Asked to stop, as by Ctrl-C; SIGINT too, which a shell's background commands are started without.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     with LiveProgress(found, quiet=request.as_json) as watcher:
         batch = Batch(settings, watcher, request.force)
