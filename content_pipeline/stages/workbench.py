@@ -64,8 +64,10 @@ class Workbench:
         with self.open_video(key) as (source, known):
             if known.full != full or known.signature != str(source.signature):
                 raise FileInUse(f"{printable(source.path)} changed after it was fingerprinted")
-            yield source
-            source.check_unchanged()
+            try:
+                yield source
+            finally:
+                source.check_unchanged()  # what changed meanwhile is no verdict on the file, damage included
 
 
 def _whole_copy(paths: Sequence[KnownVideo], key: str) -> KnownVideo:
