@@ -52,6 +52,14 @@ def cli() -> None:
 
 def main() -> None:
     _open_standard_streams()
+    try:
+        sys.exit(run())
+    except KeyboardInterrupt:  # while modules were still being loaded
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def run() -> int:
+    """Run the command named on the command line; returns the exit code."""
     from content_pipeline.cli.printing import print_error
     from content_pipeline.errors import BadSettings, PipelineError
 
@@ -77,7 +85,7 @@ def main() -> None:
             raise
         print_error(f"{type(error).__name__}: {error}", PipelineError.hint)
         code = EXIT_FAILURE
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
 
 
 def _open_standard_streams() -> None:
