@@ -143,6 +143,8 @@ class Worker:
 
     def _start(self, job: Job) -> None:
         path = Path(job.video_path)
+        if not self._held:
+            self._beaten_s = time.monotonic()  # its lease is fresh
         held = self._held[job.job_id] = _Held(job, Outcome(path, job.video_key, "running"))
         self._watcher.started(held.outcome)
         settings, runs, force, cores = self._settings, self._runs, self._force, self._cores()
@@ -239,16 +241,18 @@ class Worker:
             self._cancel(self._held[job_id])
         for held in self._held.values():
             if held.progress is not None and not held.lost:
-                self._manifest.report_progress(held.job.lease, held.progress)
+                with contextlib.suppress(LostLease):  # the next heartbeat hears of it, and stops the child
+                    self._manifest.report_progress(held.job.lease, held.progress)
                 held.progress = None
 
     def _patiently(self, call: Callable[[], Answer]) -> Answer:
         """Ask the manifest again while it is away, but not for so long that others may have taken over."""
+        since_s = self._beaten_s if self._held else time.monotonic()
         while True:
             try:
                 return call()
             except DatabaseAway:
-                if time.monotonic() - self._beaten_s > self._settings.queue.give_up_s:
+                if time.monotonic() - since_s > self._settings.queue.give_up_s:
                     for job_id in self._held:
                         self._lose(job_id)
                     raise
