@@ -72,6 +72,7 @@ class LiveProgress:
         self._bars.update(
             self._overall, completed=sum(self._sizes.get(done, 0) * part for done, part in self._done.items())
         )
+        self._bars.refresh()
 
     def _say(self, line: str) -> None:
         if self._bars is not None:
@@ -110,4 +111,5 @@ def _bars() -> Progress:
         TextColumn("{task.fields[stage]}", markup=False),
         console=stderr(),
         transient=True,
+        auto_refresh=False,  # a thread of its own could hold a lock at the moment a child is forked
     )

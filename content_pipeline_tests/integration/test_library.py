@@ -17,7 +17,9 @@ from content_pipeline.library.plan import Action
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import QueueType, Result
+from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
+from content_pipeline.settings import Settings
 from content_pipeline_tests import samples
 from content_pipeline_tests.processing import Project, computed
 
@@ -222,19 +224,20 @@ def test_too_little_space_pauses_and_costs_no_attempt(project: Project, short: P
     assert computed(project.process()["game.mp4"])
 
 
+def cancel_once_it_runs(settings: Settings) -> None:
+    manifest, deadline = open_manifest(settings), time.monotonic() + 120
+    while not any(job.status is State.RUNNING and job.run_id for job in manifest.list()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    manifest.cancel(Which())
+
+
 def test_a_running_job_stops_when_a_person_cancels_it(project: Project, samples_folder: Path):
     long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
     shutil.copy(long, project.library / "long.mp4")
     manifest = batch_of(project).manifest
-
-    def cancel_once_it_runs() -> None:
-        deadline = time.monotonic() + 60
-        while not any(job.status is State.RUNNING and job.run_id for job in manifest.list()):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        manifest.cancel(Which())
-
-    person = threading.Thread(target=cancel_once_it_runs)
+    # A process of its own, as a person is: a thread here could hold a lock at the moment a child is forked.
+    person = multiprocessing.get_context("spawn").Process(target=cancel_once_it_runs, args=(project.settings(),))
     person.start()
     slow = {"render__mode": "encode", "render__preset": "veryslow", "queue__heartbeat_s": 0.2}
     outcome = project.process(**slow)["long.mp4"]
