@@ -6,9 +6,9 @@ import dagster as dg
 
 from content_pipeline.defs.assets import build_assets
 from content_pipeline.defs.jobs import build_jobs
-from content_pipeline.defs.reporting import Carrier
 from content_pipeline.defs.resources import build_resources
 from content_pipeline.settings import Settings, load
+from content_pipeline.stages.carrier import Carrier
 
 
 def build_definitions(settings: Settings, carrier: Carrier | None = None) -> dg.Definitions:

@@ -9,7 +9,6 @@ import dagster as dg
 
 from content_pipeline.cli.live import LiveProgress
 from content_pipeline.definitions import build_definitions
-from content_pipeline.defs.jobs import PROCESS_VIDEO
 from content_pipeline.launcher.batch import Batch
 from content_pipeline.launcher.home import open_instance
 from content_pipeline.launcher.outcome import Outcome
@@ -38,7 +37,7 @@ class Project:
         found = scan(self.library, settings.library)
         batch = Batch(settings, LiveProgress(found, quiet=True), force)
         jobs = batch.enqueue(found)
-        batch.work(lambda carrier: build_definitions(settings, carrier).resolve_job_def(PROCESS_VIDEO), jobs)
+        batch.work(build_definitions, jobs)
         return {outcome.path.name: outcome for outcome in batch.outcomes}
 
     def instance(self) -> dg.DagsterInstance:

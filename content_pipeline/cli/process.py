@@ -29,11 +29,11 @@ STATUSES = (
 NOT_DONE = ("failed", "pending", "dirty", "running", "lost", "removed")
 
 if TYPE_CHECKING:
-    from dagster import JobDefinition
+    from dagster import Definitions
 
-    from content_pipeline.defs.reporting import Carrier
     from content_pipeline.launcher.batch import Batch
     from content_pipeline.launcher.outcome import Outcome
+    from content_pipeline.stages.carrier import Carrier
 
 
 @click.command()
@@ -189,7 +189,7 @@ def run_batch(
         try:
             jobs = None if queued else batch.enqueue(found)
             if not request.no_process:
-                batch.work(lambda carrier: _process_video(settings, carrier), jobs, max_jobs)
+                batch.work(_definitions, jobs, max_jobs)
         except KeyboardInterrupt:
             interrupted = True
         except EnvironmentalError as error:
@@ -197,11 +197,10 @@ def run_batch(
     return batch, interrupted, time.monotonic() - started
 
 
-def _process_video(settings: Settings, carrier: Carrier) -> JobDefinition:
+def _definitions(settings: Settings, carrier: Carrier) -> Definitions:
     from content_pipeline.definitions import build_definitions
-    from content_pipeline.defs.jobs import PROCESS_VIDEO
 
-    return build_definitions(settings, carrier).resolve_job_def(PROCESS_VIDEO)
+    return build_definitions(settings, carrier)
 
 
 def summarize(outcomes: Sequence[Outcome], found: Scan, seconds: float) -> dict[str, Any]:

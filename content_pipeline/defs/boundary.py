@@ -8,9 +8,9 @@ from typing import Any
 
 import dagster as dg
 
-from content_pipeline.defs.reporting import Listener
 from content_pipeline.errors import OutOfMemory, PipelineError, RetryPolicy, named
 from content_pipeline.settings import Stage
+from content_pipeline.stages.carrier import Listener
 from content_pipeline.stages.cost import Meter
 from content_pipeline.stages.workbench import StageResult
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-PROCESS_VIDEO = "process_video"
+from content_pipeline.launcher.names import PROCESS_VIDEO
 
 
 def build_jobs() -> list[dg.UnresolvedAssetJobDefinition]:

@@ -1,7 +1,10 @@
-"""Each video is a partition; its key comes from `library.keys`."""
+"""Each video is a partition, and so is each library; their keys come from `library.keys`."""
 
 from __future__ import annotations
 
 import dagster as dg
 
-VIDEOS = dg.DynamicPartitionsDefinition(name="videos")
+from content_pipeline.launcher.names import VIDEO_PARTITIONS
+
+VIDEOS = dg.DynamicPartitionsDefinition(name=VIDEO_PARTITIONS)
+LIBRARIES = dg.DynamicPartitionsDefinition(name="libraries")

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import dagster as dg
 
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.defs.reporting import Carrier
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
+from content_pipeline.stages.carrier import Carrier
 from content_pipeline.stages.workbench import Workbench
 
 

@@ -42,10 +42,10 @@ def create_run(
     )
 
 
-def execute(instance: dg.DagsterInstance, job: dg.JobDefinition, run: dg.DagsterRun) -> None:
+def execute(instance: dg.DagsterInstance, job: dg.JobDefinition, run: dg.DagsterRun, resume: bool = False) -> None:
     """Execute a created run in this process; its outcome is in the event log. SIGTERM ends it as cancelled."""
     with capture_interrupts():
-        for _event in execute_run_iterator(InMemoryJob(job), run, instance):
+        for _event in execute_run_iterator(InMemoryJob(job), run, instance, resume_from_failure=resume):
             pass
 
 

@@ -1,67 +1,119 @@
-"""What a child does with one job: tell which video it is, look for room, run it, and say how it went."""
+"""What a child does with one errand: tell which video it is, look for room, run it, and say how it went."""
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from content_pipeline.defs.reporting import Carrier, Sender
-from content_pipeline.errors import LibraryOffline, MissingFile, named, printable
+from content_pipeline.errors import FileInUse, LibraryOffline, MissingFile, PipelineError, named, printable
 from content_pipeline.failpoints import reached
-from content_pipeline.launcher.embedded import EmbeddedRuns
 from content_pipeline.launcher.home import open_instance
+from content_pipeline.launcher.names import PARTITION_TAG, job_tag
+from content_pipeline.launcher.runs import Runs
 from content_pipeline.library.identify import identify
 from content_pipeline.library.space import check_space
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
 from content_pipeline.settings import Settings
+from content_pipeline.stages.carrier import Carrier, Sender
 
 Send = Callable[[Any], None]
 
 
-def deliver(
-    job: Job, settings: Settings, runs: EmbeddedRuns, manifest: Manifest, force: bool, cores: int, send: Send
-) -> None:
+@dataclass(frozen=True)
+class Errand:
+    """A job that was claimed, or a run that Dagster launched, or both."""
+
+    job: Job | None
+    run_id: str | None = None
+    force: bool = False
+    cores: int = 1
+
+
+def deliver(errand: Errand, settings: Settings, runs: Runs, manifest: Manifest, send: Send) -> None:
     """Nothing that goes wrong here goes unsaid: only a process that dies is a crash."""
     sender = Sender(send)
     try:
-        _deliver(job, settings, runs, manifest, Carrier(sender, force, cores, lambda: manifest.fenced(job.lease)), send)
+        _Delivery(errand, settings, runs, manifest, sender, send).carry_out()
     except Exception as error:  # noqa: BLE001 - the boundary of a worker
         traceback.print_exc()
-        sender.failed("fingerprint", named(error))
+        known = named(error)
+        sender.failed("fingerprint", known)
+        if errand.run_id is not None:
+            hint = known.hint if isinstance(known, PipelineError) else ""
+            runs.end_as_failed(errand.run_id, f"{known} {hint}".strip())
 
 
-def _deliver(
-    job: Job, settings: Settings, runs: EmbeddedRuns, manifest: Manifest, carrier: Carrier, send: Send
-) -> None:
-    video = _identify(job, manifest)
-    reached("identified")
-    check_space(_size_bytes(video), settings)
-    send({"is": "identified", "key": video.key, "bytes": _size_bytes(video)})
-    with open_instance(settings) as instance:
-        run = runs.create(instance, video.key, f"{job.job_id}:{job.claim_count}")
-        send({"is": "run", "run_id": run.run_id})
-        manifest.report_run(job.lease, run.run_id, video.key)
+@dataclass(frozen=True)
+class _Delivery:
+    errand: Errand
+    settings: Settings
+    runs: Runs
+    manifest: Manifest
+    sender: Sender
+    send: Send
+
+    def carry_out(self) -> None:
+        video = None if self.errand.job is None else self._prepare(self.errand.job)
+        with open_instance(self.settings) as instance:
+            run = self._run(instance, video)
+            if run.is_finished:
+                status = run.status  # terminated while it waited
+            else:
+                self._announce(instance, run, video)
+                status = self.runs.execute(instance, run, self._carrier())
+        reached("run_ended")
+        if status is dg.DagsterRunStatus.FAILURE and not self.sender.spoke_of_failure and video is not None:
+            raise RuntimeError(f"Dagster ended the run {run.run_id} as failed outside of a stage")
+        self.send({"is": "ended", "run_status": status.value, **self._content(video)})
+
+    def _prepare(self, job: Job) -> KnownVideo:
+        video = _identify(job, self.manifest)
+        reached("identified")
+        check_space(_size_bytes(video), self.settings)
+        self.send({"is": "identified", "key": video.key, "bytes": _size_bytes(video)})
+        return video
+
+    def _run(self, instance: dg.DagsterInstance, video: KnownVideo | None) -> dg.DagsterRun:
+        job = self.errand.job
+        if self.errand.run_id is None:
+            assert job is not None and video is not None, "an errand is a job, a run, or both"
+            return self.runs.create(instance, video.key, job_tag(job.job_id, job.claim_count))
+        run = instance.get_run_by_id(self.errand.run_id)
+        if run is None:
+            raise RuntimeError(f"the run {self.errand.run_id} was deleted")
+        if video is not None and run.tags.get(PARTITION_TAG) != video.key:
+            raise FileInUse(
+                f"{printable(video.path)} is now the video {video.key}, not {run.tags.get(PARTITION_TAG)}: it changed"
+            )
+        return run
+
+    def _announce(self, instance: dg.DagsterInstance, run: dg.DagsterRun, video: KnownVideo | None) -> None:
+        self.send({"is": "run", "run_id": run.run_id})
+        if self.errand.job is not None and video is not None:
+            self.manifest.report_run(self.errand.job.lease, run.run_id, video.key)
         reached("run_created")
-        status = runs.execute(instance, run, carrier)
-    reached("run_ended")
-    if status is dg.DagsterRunStatus.FAILURE and not carrier.listener.spoke_of_failure:
-        raise RuntimeError(f"Dagster ended the run {run.run_id} as failed outside of a stage")
-    content = VideoStore(manifest.engine).at(video.path)
-    send(
-        {
-            "is": "ended",
-            "run_status": status.value,
+
+    def _carrier(self) -> Carrier:
+        job = self.errand.job
+        if job is None:
+            return Carrier(self.sender, cores=self.errand.cores)
+        lease = job.lease
+        return Carrier(self.sender, self.errand.force, self.errand.cores, lambda: self.manifest.fenced(lease))
+
+    def _content(self, video: KnownVideo | None) -> dict[str, Any]:
+        content = None if video is None else VideoStore(self.manifest.engine).at(video.path)
+        return {
             "quick": None if content is None else content.quick,
             "full": None if content is None else content.full,
-            "stats": _stats(carrier.listener.outputs),
+            "stats": _stats(self.sender.outputs),
         }
-    )
 
 
 def _stats(outputs: Iterable[str]) -> dict[str, list[int]]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import dagster as dg
 
 from content_pipeline.artifacts import write_whole
-from content_pipeline.defs.partitions import VIDEOS
 from content_pipeline.errors import (
     BadSettings,
     DagsterHomeBroken,
@@ -18,6 +17,7 @@ from content_pipeline.errors import (
     name_database_error,
     printable,
 )
+from content_pipeline.launcher.names import VIDEO_PARTITIONS
 from content_pipeline.settings import Settings
 
 
@@ -43,7 +43,7 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
         with (home / ".opening").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             instance = dg.DagsterInstance.from_config(str(home))
-            instance.get_dynamic_partitions(str(VIDEOS.name))
+            instance.get_dynamic_partitions(VIDEO_PARTITIONS)
     except OSError as error:
         raise from_own_folder(error, home) from error
     except Exception as error:
@@ -53,6 +53,11 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
             f"Dagster's records in {printable(home)} cannot be used: {_first_line(error)}"
         ) from error
     return instance
+
+
+def log_path(settings: Settings, name: str) -> Path:
+    """What a child prints, kept apart from Dagster's own records."""
+    return settings.state_dir.absolute() / "logs" / f"{name}.log"
 
 
 def _first_line(error: Exception) -> str:

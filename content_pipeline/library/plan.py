@@ -14,6 +14,7 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.settings import digest_of
 
 STAGES = ("fingerprint", "energy", "detections", "montage")
+INPUT_CHANGED = "input changed"
 
 
 class Action(StrEnum):
@@ -155,7 +156,7 @@ def _reasons(job: Brief, input_changed: bool, known: Known, wanted: Wanted) -> d
     if wanted.force:
         return dict.fromkeys(STAGES, "forced")
     if input_changed:
-        return dict.fromkeys(STAGES, "input changed")
+        return dict.fromkeys(STAGES, INPUT_CHANGED)
     if job.config_hash != wanted.config_hash:
         before = known.recipes.get(job.config_hash) if job.config_hash is not None else None
         return changes(before, wanted.recipe)

@@ -70,7 +70,8 @@ class Pool:
     def running(self) -> frozenset[str]:
         return frozenset(child.task.name for child in self._children.values())
 
-    def start(self, task: Task) -> None:
+    def start(self, task: Task) -> int:
+        """Fork a child for this task; returns its pid."""
         sys.stdout.flush()
         sys.stderr.flush()
         reader, writer = os.pipe()
@@ -88,6 +89,7 @@ class Pool:
         os.close(writer)
         self._children[reader] = _Child(task, pid, reader)
         self._selector.register(reader, selectors.EVENT_READ)
+        return pid
 
     def listen(self, timeout_s: float = 0.2) -> Iterator[Said | Ended]:
         """What children said, and which ended; waits a moment if there is nothing."""

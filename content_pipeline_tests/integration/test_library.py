@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from content_pipeline.agenda import recipe_of
 from content_pipeline.cli.live import LiveProgress
+from content_pipeline.definitions import build_definitions
 from content_pipeline.errors import LibraryOffline
 from content_pipeline.launcher.batch import Batch
 from content_pipeline.library.plan import Action
@@ -57,7 +59,7 @@ def pretend_processed(project: Project, number: int) -> list[Path]:
     batch = batch_of(project)
     batch.enqueue(scan(project.library, project.settings().library))
     store = VideoStore(batch.manifest.engine)
-    config_hash = batch._recipe.config_hash
+    config_hash = recipe_of(project.settings()).config_hash
     while jobs := batch.manifest.claim("test", 500):
         for job in jobs:
             path = Path(job.video_path)
@@ -194,19 +196,12 @@ def test_a_library_that_goes_away_while_jobs_wait_pauses_them_at_no_cost(project
     batch = batch_of(project)
     jobs = batch.enqueue(scan(project.library, settings.library))
     project.library.rename(project.library.with_name("away"))
-    batch.work(build_job(settings), jobs)
+    batch.work(build_definitions, jobs)
     manifest = batch.manifest
     assert manifest.counts()[QueueType.PROCESSING][State.PENDING] == 3
     assert {job.attempt_count for job in manifest.list()} == {0}
     (breaker,) = manifest.breakers()
     assert (breaker.scope, breaker.error_code) == (f"library:{project.library}", "library_offline")
-
-
-def build_job(settings):
-    from content_pipeline.definitions import build_definitions
-    from content_pipeline.defs.jobs import PROCESS_VIDEO
-
-    return lambda carrier: build_definitions(settings, carrier).resolve_job_def(PROCESS_VIDEO)
 
 
 def test_too_little_space_pauses_and_costs_no_attempt(project: Project, short: Path):

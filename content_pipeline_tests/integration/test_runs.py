@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from content_pipeline.launcher.embedded import OWNER_TAG
+from content_pipeline.launcher.names import OWNER_TAG
 from content_pipeline_tests import samples
 from content_pipeline_tests.processing import ALL, Project
 

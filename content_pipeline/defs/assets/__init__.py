@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import dagster as dg
 
 from content_pipeline.defs.assets import detections, energy, fingerprint, montage
-from content_pipeline.defs.reporting import Listener
 from content_pipeline.settings import Settings
+from content_pipeline.stages.carrier import Listener
 
 
 def build_assets(settings: Settings, listener: Listener) -> Sequence[dg.AssetsDefinition]:

@@ -6,8 +6,8 @@ import dagster as dg
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, image, materialized
 from content_pipeline.defs.checks import check_spec
-from content_pipeline.defs.reporting import Listener
 from content_pipeline.settings import Settings
+from content_pipeline.stages.carrier import Listener
 from content_pipeline.stages.detections import Decision
 from content_pipeline.stages.detections import detections as run
 from content_pipeline.stages.workbench import Workbench

@@ -4,8 +4,8 @@ import dagster as dg
 
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized
-from content_pipeline.defs.reporting import Listener
 from content_pipeline.settings import Settings
+from content_pipeline.stages.carrier import Listener
 from content_pipeline.stages.energy import Sound
 from content_pipeline.stages.energy import energy as run
 from content_pipeline.stages.workbench import Workbench

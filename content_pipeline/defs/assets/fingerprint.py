@@ -4,9 +4,9 @@ import dagster as dg
 
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized
-from content_pipeline.defs.reporting import Listener
 from content_pipeline.errors import printable
 from content_pipeline.settings import Settings
+from content_pipeline.stages.carrier import Listener
 from content_pipeline.stages.fingerprint import Content
 from content_pipeline.stages.fingerprint import fingerprint as run
 from content_pipeline.stages.workbench import Workbench

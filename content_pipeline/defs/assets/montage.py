@@ -5,9 +5,9 @@ import dagster as dg
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, image, materialized
 from content_pipeline.defs.checks import check_montage, montage_checks
-from content_pipeline.defs.reporting import Listener
 from content_pipeline.errors import printable
 from content_pipeline.settings import Settings
+from content_pipeline.stages.carrier import Listener
 from content_pipeline.stages.montage import montage as run
 from content_pipeline.stages.workbench import StageResult, Workbench
 

@@ -1,0 +1,164 @@
+"""What is to be done in a folder: planned from what the manifest knows of it, and written into the manifest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from content_pipeline.errors import LibraryOffline, printable
+from content_pipeline.failpoints import reached
+from content_pipeline.library.plan import INPUT_CHANGED, Action, Known, LibraryPlan, PlannedVideo, Recipe, plan
+from content_pipeline.library.scan import Found, Scan, look_again
+from content_pipeline.library.settle import is_settled
+from content_pipeline.manifest.catalog import Brief, Catalog, Rename
+from content_pipeline.manifest.model import Request
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.steering import Which
+from content_pipeline.settings import Settings, Stage
+from content_pipeline.stages.workbench import VERSIONS
+from content_pipeline.workers.identity import gone_among
+
+SETTLE_LOOKS = 3
+
+
+def recipe_of(settings: Settings) -> Recipe:
+    stages: tuple[Stage, ...] = ("fingerprint", "energy", "detections", "clip", "montage")
+    return Recipe({stage: settings.read_by(stage) for stage in stages}, {stage: VERSIONS[stage] for stage in stages})
+
+
+@dataclass(frozen=True)
+class Enqueued:
+    """What was written: the jobs that are to be worked on, and what was left alone."""
+
+    planned: LibraryPlan
+    jobs: Sequence[Brief]
+    unsettled: Sequence[Found]
+
+
+class Agenda:
+    def __init__(self, settings: Settings, force: bool = False) -> None:
+        self._settings = settings
+        self._force = force
+        self.manifest = open_manifest(settings)
+        self.catalog = Catalog(self.manifest.engine)
+        self.recipe = recipe_of(settings)
+
+    def plan(self, scan: Scan) -> LibraryPlan:
+        """What would be done, and why. Changes nothing."""
+        return self._plan(scan, self._known(scan))
+
+    def enqueue(self, scan: Scan) -> Enqueued:
+        """Write the plan of a whole folder into the manifest; what changed just now is waited for."""
+        self.manifest.rescue(gone_among(self.manifest.workers()))
+        known = self._known(scan)
+        settled, unsettled = self._wait_for_whole_files(scan, known)
+        reached("scanned")
+        planned = self._plan(replace(scan, recordings=settled), known)
+        reached("planned")
+        self._write(planned)
+        reached("enqueued")
+        return Enqueued(planned, self._jobs_of(planned), unsettled)
+
+    def watch(self, scan: Scan, seen: Mapping[str, str]) -> Enqueued:
+        """Write what is new or edited in a folder, without waiting.
+
+        `seen` holds the signatures of the last look: a file must have been the same then, too. What only the
+        settings or an output ask for is left to a plan that a person or the night asked for.
+        """
+        known = self._known(scan)
+        same, changed = _known_and_changed(scan, known)
+        now_ns = time.time_ns()
+        whole = [
+            found
+            for found in changed
+            if seen.get(str(found.path)) == str(found.signature) and self._is_settled(found, now_ns)
+        ]
+        unsettled = [found for found in changed if found not in set(whole)]
+        planned = self._plan(replace(scan, recordings=tuple(sorted([*same, *whole]))), known)
+        news = replace(planned, videos=tuple(video for video in planned.videos if _is_news(video)))
+        self._write(news)
+        return Enqueued(news, self._jobs_of(news), unsettled)
+
+    def _plan(self, scan: Scan, known: Known) -> LibraryPlan:
+        return plan(scan, known, self.recipe, self._settings.output_dir.absolute(), self._force)
+
+    def _known(self, scan: Scan) -> Known:
+        known = Known(
+            signatures=self.catalog.signatures_under(scan.root),
+            jobs={job.video_path: job for job in self.catalog.jobs_under(scan.root)},
+            recipes={digest: Recipe.from_json(values) for digest, values in self.catalog.recipes().items()},
+        )
+        if known.signatures and not scan.recordings and not any(scan.root.iterdir()):
+            raise LibraryOffline(
+                f"{printable(scan.root)} is empty, but {len(known.signatures)} videos are known there: is it mounted?"
+            )
+        return known
+
+    def _wait_for_whole_files(self, scan: Scan, known: Known) -> tuple[tuple[Found, ...], list[Found]]:
+        """What changed just now is looked at again; what still changes is left alone. What is known is whole."""
+        same, moving = _known_and_changed(scan, known)
+        settled: list[Found] = []
+        for look in range(SETTLE_LOOKS):
+            if look and moving:
+                time.sleep(self._settings.library.settle_s)
+                moving = [again for found in moving if (again := look_again(found)) is not None]
+            now_ns = time.time_ns()
+            whole = {found for found in moving if self._is_settled(found, now_ns)}
+            settled += whole
+            moving = [found for found in moving if found not in whole]
+        return tuple(sorted([*same, *settled])), moving
+
+    def _is_settled(self, found: Found, now_ns: int) -> bool:
+        return is_settled(found.path, found.signature.mtime_ns, now_ns, self._settings.library.settle_s)
+
+    def _write(self, planned: LibraryPlan) -> None:
+        self.catalog.remember_recipe(self.recipe.config_hash, self.recipe.as_json())
+        if planned.renamed:
+            self.catalog.rename(
+                Rename(Path(one.before), one.found.path, planned.root, str(one.found.signature))
+                for one in planned.renamed
+            )
+        back = self.catalog.offline_under(planned.root) - set(planned.gone)
+        self.catalog.set_offline([Path(path) for path in back if Path(path).exists()], False)
+        self.catalog.set_offline([Path(path) for path in planned.gone], True)
+        new = [video.found for video in planned.videos if video.action is Action.CREATE]
+        if new:
+            self.manifest.enqueue([self._request(found, planned.root) for found in new])
+        for (action, reason), ids in _by_reason(planned).items():
+            which = Which(job_ids=ids, if_possible=True)  # another command may have been first
+            self.manifest.spoil(which, reason) if action is Action.REDO else self.manifest.retry(which, reason)
+
+    def _request(self, found: Found, root: Path) -> Request:
+        queue = self._settings.queue
+        return Request(
+            video_path=str(found.path),
+            library=str(root),
+            max_attempts=queue.max_attempts,
+            max_crashes=queue.max_crashes,
+            input_size=found.signature.size_bytes,
+        )
+
+    def _jobs_of(self, planned: LibraryPlan) -> list[Brief]:
+        return self.catalog.jobs_at([video.found.path for video in planned.to_run])
+
+
+def _known_and_changed(scan: Scan, known: Known) -> tuple[list[Found], list[Found]]:
+    same = [found for found in scan.recordings if known.signatures.get(str(found.path)) == str(found.signature)]
+    return same, sorted(set(scan.recordings) - set(same))
+
+
+def _is_news(video: PlannedVideo) -> bool:
+    if video.action is Action.CREATE:
+        return True
+    return video.action in (Action.REDO, Action.RETRY) and set(video.reasons.values()) == {INPUT_CHANGED}
+
+
+def _by_reason(planned: LibraryPlan) -> dict[tuple[Action, str], list[str]]:
+    groups: dict[tuple[Action, str], list[str]] = {}
+    for video in planned.videos:
+        if video.action in (Action.REDO, Action.RETRY) and video.job is not None:
+            reason = "; ".join(dict.fromkeys(f"{stage}: {why}" for stage, why in video.reasons.items()))
+            groups.setdefault((video.action, reason), []).append(video.job.job_id)
+    return groups

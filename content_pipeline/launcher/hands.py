@@ -1,0 +1,247 @@
+"""Errands in children's hands: each is started, heard of, kept alive, and committed when its child has ended.
+
+`turn` never blocks for long, so that a worker that is stopped or cut off loses its leases, and one that lives
+keeps them. Everything that is written about a job passes the manifest's fence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from content_pipeline.errors import DatabaseAway, RetryPolicy, WorkerCrashed, printable
+from content_pipeline.failpoints import reached
+from content_pipeline.launcher.delivery import Errand, deliver
+from content_pipeline.launcher.held import Held
+from content_pipeline.launcher.outcome import Outcome, Watcher
+from content_pipeline.launcher.runs import Runs
+from content_pipeline.manifest.lifecycle import Move, State
+from content_pipeline.manifest.model import Job, Lease
+from content_pipeline.manifest.moves import LostLease
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.store import Manifest
+from content_pipeline.settings import Settings
+from content_pipeline.workers.identity import this_worker
+from content_pipeline.workers.pool import Ended, Pool, Said, Task
+
+Answer = TypeVar("Answer")
+OnEnd = Callable[[Held, Outcome], None]
+
+STOP_GRACE_S = 10.0
+
+
+class Hands:
+    def __init__(
+        self, settings: Settings, manifest: Manifest, runs: Runs, slots: int, watcher: Watcher, on_end: OnEnd
+    ) -> None:
+        self.id = this_worker()
+        self._settings = settings
+        self._manifest = manifest
+        self._runs = runs
+        self._watcher = watcher
+        self._on_end = on_end
+        self._pool = Pool(slots)
+        self._held: dict[str, Held] = {}
+        self._beaten_s = time.monotonic()
+
+    @property
+    def has_room(self) -> bool:
+        return self._pool.has_room
+
+    @property
+    def held(self) -> dict[str, Held]:
+        return dict(self._held)
+
+    def start(self, held: Held, errand: Errand, settings: Settings, runs: Runs, log_path: Path) -> int:
+        """Give an errand to a child; returns its pid."""
+        if not self._held:
+            self._beaten_s = time.monotonic()  # its lease is fresh
+        self._held[held.name] = held
+        self._watcher.started(held.outcome)
+
+        def run(send: Any) -> None:
+            deliver(errand, settings, runs, open_manifest(settings), send)
+
+        return self._pool.start(Task(held.name, run, log_path))
+
+    def turn(self) -> None:
+        """Hear what children say, and keep what they hold."""
+        for event in self._pool.listen():
+            self._hear(event)
+        self._keep_alive()
+        self._press_those_who_stop()
+
+    # --- hearing of it
+
+    def _hear(self, event: Said | Ended) -> None:
+        held = self._held[event.task.name]
+        if isinstance(event, Ended):
+            del self._held[event.task.name]
+            self._close(held, event)
+            return
+        held.hear(event.value)
+        if event.value["is"] in ("progress", "finished"):
+            self._watcher.progressed(held.outcome, event.value["stage"], event.value.get("fraction", 1.0))
+
+    def _close(self, held: Held, event: Ended) -> None:
+        """The child has ended: commit what it did."""
+        held.outcome = replace(held.outcome, seconds=round(time.monotonic() - held.started_s, 3))
+        try:
+            outcome = self._commit_run(held, event) if held.job is None else self._commit(held, held.job, event)
+        except LostLease as error:
+            outcome = replace(held.outcome, status="lost", error_code=error.code, error=str(error), hint=error.hint)
+        self._on_end(held, outcome)
+
+    def _commit(self, held: Held, job: Job, event: Ended) -> Outcome:
+        lease, outcome = job.lease, held.outcome
+        if held.lost:
+            raise LostLease(f"the lease on {printable(outcome.path)} was lost while it was worked on")
+        if held.succeeded:
+            return self._succeed(held, lease)
+        if held.stopped:
+            self.patiently(lambda: self._manifest.stop_cancelled(lease))
+            return replace(outcome, status="cancelled")
+        if held.failure is not None:
+            return self._fail(held, lease, held.failure)
+        return self._crashed(held, job, event)
+
+    def _commit_run(self, held: Held, event: Ended) -> Outcome:
+        """A run without a job: Dagster's records say everything, unless its process died."""
+        if held.stopped:
+            return replace(held.outcome, status="cancelled")
+        if held.run_status is not None:
+            return replace(held.outcome, status="succeeded" if held.succeeded else "failed")
+        return replace(held.outcome, status="failed", error_code=WorkerCrashed.code, error=_how(event))
+
+    def _succeed(self, held: Held, lease: Lease) -> Outcome:
+        if not held.whole:
+            reason = f"a run of {', '.join(held.stage_keys)} ended"
+            self.patiently(lambda: self._manifest.release(lease, reason))
+            return replace(held.outcome, status="pending", note=reason)
+        reached("before_commit")
+        result = held.result()
+        self.patiently(lambda: self._manifest.succeed(lease, result))
+        reached("committed")
+        return replace(held.outcome, status="succeeded")
+
+    def _fail(self, held: Held, lease: Lease, failure: dict[str, Any]) -> Outcome:
+        code, message, policy = failure["code"], failure["message"], RetryPolicy(failure["policy"])
+        decision = self.patiently(
+            lambda: self._manifest.fail(lease, code, message, policy, failure["stage"], held.cost)
+        )
+        failed = decision.move is Move.FAIL
+        return replace(
+            held.outcome,
+            status=str(State.FAILED if failed else State.PENDING),
+            error_code=code,
+            error=message,
+            hint=failure["hint"],
+            note="" if failed else decision.reason,
+        )
+
+    def _crashed(self, held: Held, job: Job, event: Ended) -> Outcome:
+        error = WorkerCrashed(
+            f"{printable(held.outcome.path)}: the worker was {_how(event)}; see {event.task.log_path}"
+        )
+        self.patiently(lambda: self._manifest.crashed(job.lease, str(error)))
+        status = self._manifest.get(job.job_id).status
+        return replace(held.outcome, status=str(status), error_code=error.code, error=str(error), hint=error.hint)
+
+    # --- staying alive
+
+    def _keep_alive(self) -> None:
+        """Renew all leases; a worker that cannot reach the manifest for long stops, for others will take over."""
+        leases = [held.job.lease for held in self._held.values() if held.job is not None]
+        if not leases or time.monotonic() - self._beaten_s < self._settings.queue.heartbeat_s:
+            return
+        renewal = self.patiently(lambda: self._manifest.renew(self.id, leases))
+        self._beaten_s = time.monotonic()
+        for held in list(self._held.values()):
+            if held.job is None:
+                continue
+            if held.job.job_id in renewal.lost:
+                self._lose(held)
+            elif held.job.job_id in renewal.cancelled:
+                self.stop(held)
+            if held.progress is not None and not held.lost:
+                with contextlib.suppress(LostLease):  # the next heartbeat hears of it, and stops the child
+                    self._manifest.report_progress(held.job.lease, held.progress)
+                held.progress = None
+
+    def patiently(self, call: Callable[[], Answer]) -> Answer:
+        """Ask the manifest again while it is away, but not for so long that others may have taken over."""
+        since_s = self._beaten_s if self._held else time.monotonic()
+        while True:
+            try:
+                return call()
+            except DatabaseAway:
+                if time.monotonic() - since_s > self._settings.queue.give_up_s:
+                    for held in self._held.values():
+                        self._lose(held)
+                    raise
+                time.sleep(0.5)
+
+    # --- stopping
+
+    def stop(self, held: Held) -> None:
+        """Ask a child to end; it is made to, if it does not."""
+        if held.stop_by_s is None:
+            held.stop_by_s = time.monotonic() + STOP_GRACE_S
+            if held.run_id is not None:
+                self._runs.announce_cancel(held.run_id)
+            self._pool.signal(held.name, signal.SIGTERM)
+
+    def _press_those_who_stop(self) -> None:
+        now_s = time.monotonic()
+        for held in self._held.values():
+            if held.stop_by_s is not None and now_s > held.stop_by_s:
+                self._pool.signal(held.name, signal.SIGKILL)
+
+    def _lose(self, held: Held) -> None:
+        held.lost = True
+        self._pool.signal(held.name, signal.SIGKILL)
+
+    def let_go(self) -> Iterable[Held]:
+        """Give back what is not done, at no cost; what is done is committed. Not to be interrupted again.
+
+        Runs of our own end as cancelled. Launched ones stay as they are, for whoever comes next to go on with.
+        Each step is tried whatever became of the others: what cannot be given back now is rescued later.
+        """
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        for held in self._held.values():
+            if held.launched:
+                self._pool.signal(held.name, signal.SIGKILL)
+            elif held.run_id is not None and not held.succeeded:
+                _at_least_try(partial(self._runs.announce_cancel, held.run_id))
+        for event in self._pool.stop():
+            if isinstance(event, Said) or self._held[event.task.name].succeeded:
+                _at_least_try(partial(self._hear, event))
+        _at_least_try(self._release_all)
+        return list(self._held.values())
+
+    def _release_all(self) -> None:
+        """Asked of the manifest, not of `_held`: an interruption may have come right after a claim."""
+        for job in self._manifest.list(Which(status=State.RUNNING)):
+            if job.worker_id == self.id:
+                with contextlib.suppress(LostLease):  # someone else has it already
+                    self._manifest.release(job.lease, "the worker was asked to stop")
+
+
+def _how(event: Ended) -> str:
+    return event.crash if event.crash is not None else "ended without a word"
+
+
+def _at_least_try(step: Callable[[], None]) -> None:
+    try:
+        step()
+    except Exception as error:  # noqa: BLE001 - the original reason to stop must not be lost behind this one
+        logging.getLogger(__name__).warning("while stopping: %s", error)

@@ -1,0 +1,20 @@
+"""The names under which Dagster's records and ours find each other."""
+
+from __future__ import annotations
+
+PROCESS_VIDEO = "process_video"
+VIDEO_PARTITIONS = "videos"
+VIDEO_ASSETS = ("fingerprint", "energy", "detections", "montage")
+
+JOB_TAG = "content-ai/job"  # `job_id:attempt`, on a run that delivers an attempt of a job
+OWNER_TAG = "content-ai/owner"  # the process that executes a run by itself, without a launcher
+PARTITION_TAG = "dagster/partition"
+
+
+def job_tag(job_id: str, attempt: int) -> str:
+    return f"{job_id}:{attempt}"
+
+
+def parse_job_tag(tag: str) -> tuple[str, int]:
+    job_id, _, attempt = tag.partition(":")
+    return job_id, int(attempt)

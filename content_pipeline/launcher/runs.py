@@ -1,0 +1,87 @@
+"""Dagster's side of the work: runs are created, executed in this process, and ended when nobody else will."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import dagster as dg
+
+from content_pipeline.launcher import _dagster_internals as internals
+from content_pipeline.launcher.home import open_instance
+from content_pipeline.launcher.names import JOB_TAG, OWNER_TAG, PROCESS_VIDEO, VIDEO_PARTITIONS
+from content_pipeline.settings import Settings
+from content_pipeline.stages.carrier import Carrier
+from content_pipeline.workers.identity import is_gone, this_worker
+
+Compose = Callable[[Settings, Carrier], dg.Definitions]
+
+UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+
+
+class Runs:
+    """`compose` builds what Dagster sees for whoever carries it. Every process opens its own instance."""
+
+    def __init__(self, settings: Settings, compose: Compose) -> None:
+        self._settings = settings
+        self._compose = compose
+        self._owner = this_worker()
+
+    @cached_property
+    def _process_video(self) -> dg.JobDefinition:
+        return self._compose(self._settings, Carrier()).resolve_job_def(PROCESS_VIDEO)
+
+    def prepare(self) -> None:
+        """Build once, before children are forked, what each of them needs."""
+        _ = self._process_video
+
+    def create(self, instance: dg.DagsterInstance, video_key: str, job_tag: str) -> dg.DagsterRun:
+        """A run that this process executes itself."""
+        instance.add_dynamic_partitions(VIDEO_PARTITIONS, [video_key])
+        tags = {OWNER_TAG: self._owner, JOB_TAG: job_tag}
+        return internals.create_run(instance, self._process_video, video_key, tags)
+
+    def execute(self, instance: dg.DagsterInstance, run: dg.DagsterRun, carrier: Carrier) -> dg.DagsterRunStatus:
+        """Execute a run here; one that was started before goes on after the steps that it finished."""
+        job = self._compose(self._settings, carrier).resolve_job_def(run.job_name)
+        internals.execute(instance, job, run, resume=run.status is dg.DagsterRunStatus.STARTED)
+        ended = instance.get_run_by_id(run.run_id)
+        return dg.DagsterRunStatus.FAILURE if ended is None else ended.status
+
+    # --- what is said of a run by somebody who does not execute it
+
+    def close_abandoned(self) -> int:
+        """End the runs whose process is gone, so that none stays started for ever."""
+        with open_instance(self._settings) as instance:
+            return close_abandoned(instance)
+
+    def announce_cancel(self, run_id: str) -> None:
+        """Tell Dagster that a run is about to be stopped on purpose; unannounced, it would count as a failure."""
+        with open_instance(self._settings) as instance:
+            run = instance.get_run_by_id(run_id)
+            if run is not None and not run.is_finished and run.status is not dg.DagsterRunStatus.CANCELING:
+                instance.report_run_canceling(run)
+
+    def note(self, run_id: str, message: str) -> None:
+        self._say(run_id, lambda instance, run: instance.report_engine_event(message, run))
+
+    def end_as_failed(self, run_id: str, why: str) -> None:
+        self._say(run_id, lambda instance, run: internals.report_worker_died(instance, run, why))
+
+    def end_as_cancelled(self, run_id: str, why: str) -> None:
+        self._say(run_id, lambda instance, run: instance.report_run_canceled(run, why))
+
+    def _say(self, run_id: str, say: Callable[[dg.DagsterInstance, dg.DagsterRun], object]) -> None:
+        """Of a run that has not ended; what has ended stays as it is."""
+        with open_instance(self._settings) as instance:
+            run = instance.get_run_by_id(run_id)
+            if run is not None and not run.is_finished:
+                say(instance, run)
+
+
+def close_abandoned(instance: dg.DagsterInstance) -> int:
+    runs = instance.get_runs(dg.RunsFilter(job_name=PROCESS_VIDEO, statuses=UNFINISHED))
+    abandoned = [run for run in runs if is_gone(run.tags.get(OWNER_TAG, ""))]
+    for run in abandoned:
+        internals.report_worker_died(instance, run, "The process that carried this run is gone.")
+    return len(abandoned)
