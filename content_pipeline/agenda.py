@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from content_pipeline.errors import LibraryOffline, printable
 from content_pipeline.failpoints import reached
+from content_pipeline.library.keys import has_our_shape
 from content_pipeline.library.plan import INPUT_CHANGED, Action, Known, LibraryPlan, PlannedVideo, Recipe, plan
 from content_pipeline.library.scan import Found, Scan, look_again
 from content_pipeline.library.settle import is_settled
 from content_pipeline.manifest.catalog import Brief, Catalog, Rename
+from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.model import Request
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
 from content_pipeline.settings import Settings, Stage
+from content_pipeline.stages.best_of import PREFIX
 from content_pipeline.stages.workbench import VERSIONS
 from content_pipeline.workers.identity import gone_among
 
@@ -26,6 +31,30 @@ SETTLE_LOOKS = 3
 def recipe_of(settings: Settings) -> Recipe:
     stages: tuple[Stage, ...] = ("fingerprint", "energy", "detections", "clip", "montage")
     return Recipe({stage: settings.read_by(stage) for stage in stages}, {stage: VERSIONS[stage] for stage in stages})
+
+
+def made_by_us(settings: Settings) -> Callable[[Path], bool]:
+    """What a scan must not take for recordings: our state, and what we published."""
+    state, output = (os.path.realpath(folder) for folder in (settings.state_dir, settings.output_dir))
+    state_name = Path(state).name
+    real_folder = cache(os.path.realpath)
+
+    @cache
+    def known() -> tuple[set[str], set[str]]:
+        catalog = Catalog(open_engine(settings.manifest_url))
+        return catalog.keys(), catalog.output_files()
+
+    def is_ours(path: Path) -> bool:
+        if path.name == state_name and os.path.realpath(path) == state:
+            return True
+        if path.suffix != ".mp4" or not has_our_shape(path.stem):
+            return False
+        if path.stem.startswith(PREFIX) and real_folder(path.parent) == output:
+            return True
+        keys, published = known()
+        return str(path) in published or (real_folder(path.parent) == output and path.stem in keys)
+
+    return is_ours
 
 
 @dataclass(frozen=True)
@@ -38,9 +67,10 @@ class Enqueued:
 
 
 class Agenda:
-    def __init__(self, settings: Settings, force: bool = False) -> None:
+    def __init__(self, settings: Settings, force: bool = False, priority: int = 0) -> None:
         self._settings = settings
         self._force = force
+        self._priority = priority
         self.manifest = open_manifest(settings)
         self.catalog = Catalog(self.manifest.engine)
         self.recipe = recipe_of(settings)
@@ -128,13 +158,15 @@ class Agenda:
             self.manifest.enqueue([self._request(found, planned.root) for found in new])
         for (action, reason), ids in _by_reason(planned).items():
             which = Which(job_ids=ids, if_possible=True)  # another command may have been first
-            self.manifest.spoil(which, reason) if action is Action.REDO else self.manifest.retry(which, reason)
+            again = self.manifest.spoil if action is Action.REDO else self.manifest.retry
+            again(which, reason, self._priority)
 
     def _request(self, found: Found, root: Path) -> Request:
         queue = self._settings.queue
         return Request(
             video_path=str(found.path),
             library=str(root),
+            priority=self._priority,
             max_attempts=queue.max_attempts,
             max_crashes=queue.max_crashes,
             input_size=found.signature.size_bytes,

@@ -97,7 +97,7 @@ class ArtifactStore:
             raise from_own_folder(error, folder) from error
         with lock:
             give_up_s = time.monotonic() + self.patience_s
-            while not _try_lock(lock) and time.monotonic() < give_up_s:
+            while not try_lock(lock) and time.monotonic() < give_up_s:
                 time.sleep(0.1)
             yield
 
@@ -144,9 +144,10 @@ class ArtifactStore:
         return self.root / stage / key[:2] / key
 
 
-def _try_lock(file: IO[str]) -> bool:
+def try_lock(file: IO[str], shared: bool = False) -> bool:
+    """Take a lock that ends with the process, without waiting; False when somebody else has it."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -7,19 +7,31 @@ import dagster as dg
 from content_pipeline.defs.assets import build_assets
 from content_pipeline.defs.jobs import build_jobs
 from content_pipeline.defs.resources import build_resources
+from content_pipeline.defs.schedules import build_schedules
+from content_pipeline.defs.sensors import build_sensors
+from content_pipeline.launcher._dagster_internals import resumable_in_process_executor
 from content_pipeline.settings import Settings, load
 from content_pipeline.stages.carrier import Carrier
 
 
 def build_definitions(settings: Settings, carrier: Carrier | None = None) -> dg.Definitions:
+    """What a run needs: assets and jobs, for whoever carries it."""
     carried_by = Carrier() if carrier is None else carrier
     return dg.Definitions(
         assets=build_assets(settings, carried_by.listener),
-        jobs=build_jobs(),
+        jobs=build_jobs(settings),
         resources=build_resources(settings, carried_by),
+        executor=resumable_in_process_executor,
     )
 
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    return build_definitions(load().settings)
+    """What people and the daemon see: the same, and what happens by itself."""
+    settings = load().settings
+    by_itself = dg.Definitions(sensors=build_sensors(settings, _current), schedules=build_schedules(settings, _current))
+    return dg.Definitions.merge(build_definitions(settings), by_itself)
+
+
+def _current() -> Settings:
+    return load().settings

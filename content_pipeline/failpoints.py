@@ -1,7 +1,7 @@
 """Named points at which a test kills the program, to prove that nothing is lost there. Idle in production.
 
 `CONTENT_AI_KILL_AT=published` ends the command with SIGKILL, as a power cut would, when it gets there:
-in whichever of its processes that is.
+in whichever of its processes that is. `child:published` ends only the process that gets there.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ _main = os.getpid()
 
 
 def reached(point: str) -> None:
-    if os.environ.get("CONTENT_AI_KILL_AT") == point:
+    wanted = os.environ.get("CONTENT_AI_KILL_AT")
+    if wanted == f"child:{point}":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if wanted == point:
         os.kill(_main, signal.SIGKILL)
         signal.pause()  # a child dies with its parent, a moment later

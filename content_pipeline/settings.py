@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from content_pipeline.errors import BadSettings
 
@@ -37,6 +37,16 @@ def _as_extensions(value: Any) -> Any:
     return [str(part).lower().lstrip(".") for part in parts] if isinstance(parts, (list, tuple)) else parts
 
 
+def _known_timezone(name: str) -> str:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise ValueError(f"no such time zone: {name}") from error
+    return name
+
+
 Margin = Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)]
 
 
@@ -52,6 +62,9 @@ class LibrarySettings(Group):
     )
     recursive: bool = Field(False, description="Look into sub-folders too.")
     settle_s: Seconds = Field(2.0, description="A file that changed less than this ago is left alone for now.")
+    folders: Annotated[tuple[Path, ...], BeforeValidator(_split_commas)] = Field(
+        (), description="Folders that are watched for new recordings while the daemon runs."
+    )
 
 
 class EnergySettings(Group):
@@ -112,6 +125,19 @@ class OutputSettings(Group):
     )
 
 
+class BestOfSettings(Group):
+    """Which highlights of a whole library make its best-of."""
+
+    max_duration_s: PositiveSeconds = Field(180.0, description="Longest best-of.")
+    max_segments: int = Field(20, ge=1, le=10_000, description="Most clips in a best-of.")
+    max_per_video: int = Field(2, ge=1, le=10_000, description="Most clips of one video in a best-of.")
+    order: Literal["score", "chronological"] = Field(
+        "score",
+        description="Order of the clips: `score` (what stands out most comes first) or `chronological` "
+        "(video by video, in the order of their names).",
+    )
+
+
 class RenderSettings(Group):
     """How clips are made."""
 
@@ -148,9 +174,24 @@ class QueueSettings(Group):
     heartbeat_s: PositiveSeconds = Field(10.0, description="Time between two signs of life of a worker.")
     lease_s: PositiveSeconds = Field(90.0, description="Time without a sign of life before a worker is given up.")
     give_up_s: PositiveSeconds = Field(60.0, description="Time without reaching the manifest before a worker stops.")
+    grace_s: Seconds = Field(30.0, description="Time that running jobs have to end when their worker is asked to stop.")
     space_factor: float = Field(
         1.5, ge=0, le=100, description="Free space a video needs before work starts, as a multiple of its size."
     )
+
+
+class ScheduleSettings(Group):
+    """When work that can wait is done."""
+
+    quiet_hours: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$")] = Field(
+        "01:00-07:00", description="When what settings and code changed is brought up to date, from-to."
+    )
+    timezone: Annotated[str, AfterValidator(_known_timezone)] = Field(
+        "UTC", description="Time zone of the quiet hours, such as `Europe/Berlin`."
+    )
+    watch_interval_s: PositiveSeconds = Field(10.0, description="Time between two looks at the watched folders.")
+    keep_days: int = Field(90, ge=1, le=36_500, description="Age at which finished history is forgotten.")
+    scrub_share: float = Field(0.05, ge=0, le=1, description="Share of the recordings read again each week.")
 
 
 class LimitSettings(Group):
@@ -174,8 +215,10 @@ class Settings(Group):
     detection: DetectionSettings = DetectionSettings()
     processing: ProcessingSettings = ProcessingSettings()
     output: OutputSettings = OutputSettings()
+    best_of: BestOfSettings = BestOfSettings()
     render: RenderSettings = RenderSettings()
     queue: QueueSettings = QueueSettings()
+    schedule: ScheduleSettings = ScheduleSettings()
     limits: LimitSettings = LimitSettings()
 
     def digest(self, stage: Stage) -> str:
@@ -200,7 +243,7 @@ class Settings(Group):
         return self.workers if self.workers is not None else (os.cpu_count() or 1)
 
 
-Stage = Literal["fingerprint", "energy", "detections", "clip", "montage"]
+Stage = Literal["fingerprint", "energy", "detections", "clip", "montage", "best_of"]
 
 _READS: dict[Stage, tuple[str, ...]] = {
     "fingerprint": (),
@@ -208,6 +251,7 @@ _READS: dict[Stage, tuple[str, ...]] = {
     "detections": ("detection", "processing", "output"),
     "clip": ("render",),
     "montage": ("render",),
+    "best_of": ("best_of", "render"),
 }
 _NEVER_READ: dict[Stage, tuple[str, ...]] = {
     "fingerprint": (),
@@ -223,6 +267,8 @@ _NEVER_READ: dict[Stage, tuple[str, ...]] = {
         "render.audio_bitrate_kbps",
     ),
     "montage": ("render.time_limit_s", "render.stall_limit_s"),
+    # Its clips come from recordings of any format, so they are always encoded.
+    "best_of": ("render.time_limit_s", "render.stall_limit_s", "render.mode", "render.copy_keyframe_gap_s"),
 }
 
 

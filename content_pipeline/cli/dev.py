@@ -9,39 +9,55 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 
 from content_pipeline.cli.options import resolve, settings_options
-from content_pipeline.cli.printing import print_error, print_result
-from content_pipeline.settings import ENV_PREFIX, Settings
+from content_pipeline.cli.printing import print_error, print_note, print_result
+from content_pipeline.errors import PipelineError
+from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, Settings
 
 GRACE_S = 15.0
+TOO_SOON_S = 10.0
 
 
 @click.command()
+@click.option("-w", "--watch", "folders", multiple=True, type=click.Path(), help="A folder to watch; may be repeated.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address the UI listens on.")
 @click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535), help="Port of the UI.")
 @settings_options
-def dev(host: str, port: int, config_file: str | None, state_dir: str | None, assignments: tuple[str, ...]) -> int:
-    """Start the Dagster UI and its daemon. Ctrl-C ends both; what they know stays."""
-    settings = resolve(config_file, state_dir, assignments).settings
+def dev(
+    folders: tuple[str, ...],
+    host: str,
+    port: int,
+    config_file: str | None,
+    state_dir: str | None,
+    assignments: tuple[str, ...],
+) -> int:
+    """Start the Dagster UI and its daemon, which watch folders and process what comes. Ctrl-C ends everything."""
+    watched = [str(Path(folder).absolute()) for folder in folders]
+    flags: dict[str, Any] = {"library.folders": watched or None}
+    settings = resolve(config_file, state_dir, assignments, flags).settings
     from content_pipeline.launcher.home import dagster_home, shipped
 
+    home = dagster_home(settings)
     environment = {
         **os.environ,
         **_environment(settings, config_file, assignments),
-        "DAGSTER_HOME": str(dagster_home(settings)),
+        "DAGSTER_HOME": str(home),
     }
     workspace = ["-w", str(shipped("workspace.yaml"))]
-    services = {
+    commands = {
         "UI": [sys.executable, "-m", "dagster_webserver", *workspace, "--host", host, "--port", str(port)],
         "daemon": [sys.executable, "-m", "dagster._daemon", "run", *workspace],
     }
-    print_result(f"State:  {settings.state_dir.absolute()}")
-    print_result(f"UI:     http://{host}:{port}")
+    print_result(f"State:    {settings.state_dir.absolute()}")
+    print_result(f"Watching: {', '.join(map(str, settings.library.folders)) or 'nothing; name a folder with --watch'}")
+    print_result(f"UI:       http://{host}:{port}")
     sys.stdout.flush()
-    return _watch({name: subprocess.Popen(command, env=environment) for name, command in services.items()})
+    address = f"http://{host}:{port}"
+    return _Services(commands, environment).watch(_SettingsFile(config_file, environment, address), home)
 
 
 def _environment(settings: Settings, config_file: str | None, assignments: tuple[str, ...]) -> dict[str, str]:
@@ -50,37 +66,116 @@ def _environment(settings: Settings, config_file: str | None, assignments: tuple
     given = {ENV_PREFIX + key.strip().upper().replace(".", "__"): value.strip() for key, _, value in pairs}
     given[f"{ENV_PREFIX}STATE_DIR"] = str(settings.state_dir.absolute())
     given[f"{ENV_PREFIX}OUTPUT_DIR"] = str(settings.output_dir.absolute())
+    if settings.library.folders:
+        given[f"{ENV_PREFIX}LIBRARY__FOLDERS"] = ",".join(str(folder.absolute()) for folder in settings.library.folders)
     if config_file is not None:
         given[f"{ENV_PREFIX}CONFIG"] = str(Path(config_file).absolute())
     return given
 
 
-def _watch(services: dict[str, subprocess.Popen[bytes]]) -> int:
-    """Until a signal asks for the end, or one of the two ends and takes the other with it."""
-    asked: list[int] = []
+class _Services:
+    """The processes of Dagster. One that dies is started again; one that cannot live ends the command."""
 
-    def note(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
+    def __init__(self, commands: dict[str, list[str]], environment: dict[str, str]) -> None:
+        self._commands = commands
+        self._environment = environment
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._started_s: dict[str, float] = {}
+        self._asked: list[int] = []
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, note)
-    while not asked and all(service.poll() is None for service in services.values()):
-        time.sleep(0.2)
-    ended = [name for name, service in services.items() if service.poll() is not None]
-    _end(services)
-    if asked:
+    def watch(self, settings_file: _SettingsFile, home: Path) -> int:
+        """Until a signal asks for the end."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._note)
+        for name in self._commands:
+            self._start(name)
+        code = 0
+        while not self._asked and code == 0:
+            time.sleep(0.2)
+            settings_file.tell_if_changed()
+            code = max(self._see_to(name) for name in self._commands)
+        self._end()
+        _end_supervisor(home)
+        return code
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._asked.append(number)
+
+    def _start(self, name: str) -> None:
+        self._started_s[name] = time.monotonic()
+        self._running[name] = subprocess.Popen(self._commands[name], env=self._environment)
+
+    def _see_to(self, name: str) -> int:
+        """Start a service again that ended; 1 when it gave up as soon as it was started."""
+        code = self._running[name].poll()
+        if code is None or self._asked:
+            return 0
+        if code >= 0 and time.monotonic() - self._started_s[name] < TOO_SOON_S:
+            print_error(f"the {name} gave up", "Its last lines above say why; a port in use is the usual reason.")
+            return 1
+        print_note(f"The {name} died; it is started again.")
+        self._start(name)
         return 0
-    print_error(f"the {ended[0]} ended by itself", "Its last lines above say why; a port in use is the usual reason.")
-    return 1
+
+    def _end(self) -> None:
+        for service in self._running.values():
+            service.terminate()
+        deadline = time.monotonic() + GRACE_S
+        for service in self._running.values():
+            try:
+                service.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                service.kill()
+                service.wait()
 
 
-def _end(services: dict[str, subprocess.Popen[bytes]]) -> None:
-    for service in services.values():
-        service.terminate()
+def _end_supervisor(home: Path) -> None:
+    """The workers end too; what they were at goes on where it stopped, the next time."""
+    from content_pipeline.launcher.spool import Spool
+    from content_pipeline.launcher.starting import drain_supervisor
+
     deadline = time.monotonic() + GRACE_S
-    for service in services.values():
+    drain_supervisor(home)
+    while (card := Spool(home).supervisor()) is not None and time.monotonic() < deadline:
+        time.sleep(1.0)
+        if card["pid"] is not None:
+            drain_supervisor(home)  # asked twice, it does not wait for running jobs to end
+
+
+class _SettingsFile:
+    """Tells the UI to load the settings again when their file has changed, so that it shows what is stale."""
+
+    def __init__(self, config_file: str | None, environment: dict[str, str], address: str) -> None:
+        named = environment.get(f"{ENV_PREFIX}CONFIG") if config_file is None else config_file
+        self._path = Path(named if named else CONFIG_FILE_NAME)
+        self._address = address
+        self._seen = self._mark()
+
+    def tell_if_changed(self) -> None:
+        mark = self._mark()
+        if mark == self._seen:
+            return
+        self._seen = mark
         try:
-            service.wait(max(0.1, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            service.kill()
-            service.wait()
+            resolve(str(self._path) if self._path.exists() else None, None, ())
+            _reload(self._address)
+            print_note(f"{self._path} changed; the UI has loaded it.")
+        except (PipelineError, OSError) as error:
+            print_error(f"{self._path} changed, and was not loaded: {error}")
+
+    def _mark(self) -> tuple[int, int] | None:
+        try:
+            status = self._path.stat()
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size
+
+
+def _reload(address: str) -> None:
+    import json
+    from urllib.request import Request, urlopen
+
+    query = 'mutation { reloadRepositoryLocation(repositoryLocationName: "content_pipeline") { __typename } }'
+    request = Request(f"{address}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"})
+    with urlopen(request, timeout=60) as answer:
+        answer.read()

@@ -51,7 +51,7 @@ class LiveProgress:
             self._tasks[outcome.path] = self._bars.add_task(_short(outcome.path), total=1.0, stage="")
 
     def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None:
-        before, share = STAGE_SHARE[stage]
+        before, share = STAGE_SHARE.get(stage, (0.0, 1.0))
         self._advance(outcome.path, before + share * fraction, stage)
 
     def ended(self, outcome: Outcome) -> None:

@@ -19,6 +19,7 @@ _COMMANDS = {
     "process": ("content_pipeline.cli.process", "process", "Turn recordings into highlight montages."),
     "plan": ("content_pipeline.cli.plan", "plan", "Say what would be done, and why."),
     "queue": ("content_pipeline.cli.queue", "queue", "Look at the jobs, and steer them."),
+    "worker": ("content_pipeline.cli.worker", "worker", "Carry out the runs that Dagster launches."),
     "dev": ("content_pipeline.cli.dev", "dev", "Start the Dagster UI and its daemon."),
     "demo": ("content_pipeline.cli.demo", "demo", "Make a small recording and process it."),
     "config": ("content_pipeline.cli.config", "config", "Look at the settings."),

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from content_pipeline.agenda import made_by_us
 from content_pipeline.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, EXIT_USAGE
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import print_document, print_error, print_note
 from content_pipeline.errors import EnvironmentalError, LibraryOffline, MissingFile, hint_for, printable
-from content_pipeline.library.keys import has_our_shape
 from content_pipeline.library.scan import Scan, scan
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.settings import Settings
 
 STATUSES = (
@@ -88,12 +87,25 @@ class Request:
 
 def carry_out(request: Request) -> int:
     """Scan, process, tell; returns the exit code."""
+    _recover(request)
     found = find_recordings(request)
     if found is None:
         return EXIT_USAGE
     if not request.as_json:
         _announce(found, request.settings)
     return finish(request, found, *run_batch(found, request))
+
+
+def _recover(request: Request) -> None:
+    """Before the scan, which knows by the manifest what is a recording and what we made of one."""
+    from content_pipeline.launcher.recovery import as_told, recover
+
+    try:
+        rebuilt = recover(request.settings, open_manifest(request.settings))
+    except EnvironmentalError:
+        return  # tried again, and told of, when the batch begins
+    if rebuilt is not None and not request.as_json:
+        print_note(f"The manifest was lost: {as_told(rebuilt)}")
 
 
 def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, seconds: float) -> int:
@@ -128,28 +140,6 @@ def find_recordings(request: Request) -> Scan | None:
         print_error(str(error))
         return None
     return found if request.limit is None else replace(found, recordings=found.recordings[: request.limit])
-
-
-def made_by_us(settings: Settings) -> Callable[[Path], bool]:
-    """What a scan must not take for recordings: our state, and what we published."""
-    state, output = (os.path.realpath(folder) for folder in (settings.state_dir, settings.output_dir))
-    state_name = Path(state).name
-    real_folder = cache(os.path.realpath)
-
-    @cache
-    def known() -> tuple[set[str], set[str]]:
-        catalog = Catalog(open_engine(settings.manifest_url))
-        return catalog.keys(), catalog.output_files()
-
-    def is_ours(path: Path) -> bool:
-        if path.name == state_name and os.path.realpath(path) == state:
-            return True
-        if path.suffix != ".mp4" or not has_our_shape(path.stem):
-            return False
-        keys, published = known()
-        return str(path) in published or (real_folder(path.parent) == output and path.stem in keys)
-
-    return is_ours
 
 
 def _as_settings(flags: dict[str, Any]) -> dict[str, Any]:

@@ -14,20 +14,27 @@ from content_pipeline.stages.carrier import Listener
 from content_pipeline.stages.cost import Meter
 from content_pipeline.stages.workbench import StageResult
 
+# What may pass is tried again here first, a little later; what remains after that is the manifest's to retry.
+# Given to no op: under Dagster's own rule a run that is terminated would be retried, too.
+RETRIES = dg.RetryPolicy(max_retries=2, delay=1.0, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
+
 
 @contextmanager
-def boundary(stage: Stage, listener: Listener) -> Iterator[Meter]:
-    """Turn an error with a name into a Dagster failure that says what to do, and whether to try again."""
+def boundary(stage: Stage, listener: Listener, context: dg.AssetExecutionContext) -> Iterator[Meter]:
+    """Turn an error with a name into a retry, or a Dagster failure that says what to do."""
     try:
         yield Meter()
     except MemoryError as error:
         raise _failure(stage, OutOfMemory(f"{stage} ran out of memory"), listener) from error
     except Exception as error:
         known = named(error)
-        if isinstance(known, PipelineError):
-            raise _failure(stage, known, listener) from error
-        listener.failed(stage, error)
-        raise
+        if not isinstance(known, PipelineError):
+            listener.failed(stage, error)
+            raise
+        if known.policy is RetryPolicy.TRANSIENT and context.retry_number < RETRIES.max_retries:
+            context.log.warning(f"{known} It is tried again.")
+            raise dg.RetryRequested(RETRIES.max_retries, RETRIES.calculate_delay(context.retry_number + 1)) from error
+        raise _failure(stage, known, listener) from error
 
 
 def _failure(stage: Stage, error: PipelineError, listener: Listener) -> dg.Failure:
@@ -35,7 +42,7 @@ def _failure(stage: Stage, error: PipelineError, listener: Listener) -> dg.Failu
     return dg.Failure(
         description=f"{error} {error.hint}",
         metadata={"error_code": error.code, "error_policy": error.policy.value, "what_to_do": error.hint},
-        allow_retries=error.policy is RetryPolicy.TRANSIENT,
+        allow_retries=False,
     )
 
 

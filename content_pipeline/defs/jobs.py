@@ -1,18 +1,29 @@
-"""One run brings one video up to date, in one process: the stages share what they have just read."""
+"""The jobs that Dagster can run: of one video, of one library, and those that keep the house."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import dagster as dg
 
+from content_pipeline.defs.upkeep import build_upkeep_jobs
 from content_pipeline.launcher.names import PROCESS_VIDEO
+from content_pipeline.settings import Settings
+
+BEST_OF = "best_of_library"
 
 
-def build_jobs() -> list[dg.UnresolvedAssetJobDefinition]:
+def build_jobs(settings: Settings) -> Sequence[dg.JobDefinition | dg.UnresolvedAssetJobDefinition]:
     return [
         dg.define_asset_job(
             PROCESS_VIDEO,
             selection=dg.AssetSelection.groups("video"),
-            executor_def=dg.in_process_executor,
             description="Fingerprint, energy, detections and montage of one recording; what is up to date is reused.",
-        )
+        ),
+        dg.define_asset_job(
+            BEST_OF,
+            selection=dg.AssetSelection.groups("library"),
+            description="The moments of a library that stand out most, joined into one video.",
+        ),
+        *build_upkeep_jobs(settings),
     ]

@@ -5,22 +5,55 @@ A canary test stands behind each: when an upgrade breaks one, it says which.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 from dagster._core.code_pointer import ModuleCodePointer
 from dagster._core.definitions.job_base import InMemoryJob
-from dagster._core.events import JobFailureData, RunFailureReason
-from dagster._core.execution.api import execute_run_iterator
+from dagster._core.events import DagsterEvent, EngineEventData, JobFailureData, RunFailureReason
+from dagster._core.execution.api import ExecuteRunWithPlanIterable, execute_run_iterator
+from dagster._core.execution.context.system import PlanOrchestrationContext
+from dagster._core.execution.context_creation_job import PlanExecutionContextManager
+from dagster._core.execution.plan.plan import ExecutionPlan
+from dagster._core.execution.retries import RetryMode
+from dagster._core.executor.in_process import InProcessExecutor, inprocess_execution_iterator
+from dagster._core.launcher import CheckRunHealthResult as CheckRunHealthResult
+from dagster._core.launcher import LaunchRunContext as LaunchRunContext
+from dagster._core.launcher import ResumeRunContext as ResumeRunContext
+from dagster._core.launcher import RunLauncher as RunLauncher
+from dagster._core.launcher import WorkerStatus as WorkerStatus
 from dagster._core.origin import DEFAULT_DAGSTER_ENTRY_POINT, JobPythonOrigin, RepositoryPythonOrigin
 from dagster._core.remote_origin import (
     ManagedGrpcPythonEnvCodeLocationOrigin,
     RemoteJobOrigin,
     RemoteRepositoryOrigin,
 )
+from dagster._core.storage.base_storage import DagsterStorage as DagsterStorage
+from dagster._core.storage.event_log.base import EventLogStorage as EventLogStorage
+from dagster._core.storage.event_log.polling_event_watcher import SqlPollingEventWatcher as SqlPollingEventWatcher
+from dagster._core.storage.event_log.schema import DynamicPartitionsTable, SqlEventLogStorageMetadata
+from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
+from dagster._core.storage.event_log.sqlite import consolidated_sqlite_event_log
+from dagster._core.storage.event_log.sqlite.consolidated_sqlite_event_log import (
+    ConsolidatedSqliteEventLogStorage as ConsolidatedSqliteEventLogStorage,
+)
+from dagster._core.storage.runs.base import RunStorage as RunStorage
+from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage as SqliteRunStorage
+from dagster._core.storage.schedules.base import ScheduleStorage as ScheduleStorage
+from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import (
+    SqliteScheduleStorage as SqliteScheduleStorage,
+)
+from dagster._core.storage.sql import AlembicVersion as AlembicVersion
+from dagster._core.storage.sql import check_alembic_revision, get_alembic_config, stamp_alembic_rev
+from dagster._core.storage.sqlite import create_db_conn_string as create_db_conn_string
+from dagster._core.system_config.objects import ResolvedRunConfig
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._serdes import ConfigurableClass as ConfigurableClass
+from dagster._serdes import ConfigurableClassData as ConfigurableClassData
 from dagster._utils.interrupts import capture_interrupts
 
 CODE_LOCATION = "content_pipeline"
@@ -39,6 +72,7 @@ def create_run(
         remote_job_origin=_remote_origin(job.name),
         job_code_origin=_python_origin(job.name),
         status=dg.DagsterRunStatus.NOT_STARTED,
+        asset_selection=job.asset_selection,
     )
 
 
@@ -49,10 +83,82 @@ def execute(instance: dg.DagsterInstance, job: dg.JobDefinition, run: dg.Dagster
             pass
 
 
+class ResumableInProcessExecutor(InProcessExecutor):
+    """In one process, like Dagster's own; but a run that is resumed does not do again what it has done."""
+
+    def execute(self, plan_context: PlanOrchestrationContext, execution_plan: ExecutionPlan) -> Iterator[DagsterEvent]:
+        if not plan_context.resume_from_failure:
+            yield from super().execute(plan_context, execution_plan)
+            return
+        finished = finished_steps(plan_context.instance, plan_context.run_id)
+        left = [key for key in execution_plan.step_keys_to_execute if key not in finished]
+        yield DagsterEvent.engine_event(
+            plan_context,
+            f"Going on in process {os.getpid()}: {', '.join(left) or 'nothing'} left, "
+            f"{', '.join(sorted(finished)) or 'nothing'} done before.",
+            EngineEventData.in_process(os.getpid(), left),
+        )
+        if left:
+            yield from self._execute(plan_context, _only(execution_plan, left, plan_context))
+
+    def _execute(self, context: PlanOrchestrationContext, plan: ExecutionPlan) -> Iterator[DagsterEvent]:
+        manager = PlanExecutionContextManager(
+            job=context.job,
+            retry_mode=context.retry_mode,
+            execution_plan=plan,
+            run_config=context.run_config,
+            dagster_run=context.dagster_run,
+            instance=context.instance,
+            raise_on_error=context.raise_on_error,
+            output_capture=context.output_capture,
+            step_dependency_config=self.step_dependency_config,
+        )
+        yield from ExecuteRunWithPlanIterable(plan, inprocess_execution_iterator, manager)
+
+
+def _only(plan: ExecutionPlan, steps: list[str], context: PlanOrchestrationContext) -> ExecutionPlan:
+    job = context.job.get_definition()
+    return plan.build_subset_plan(steps, job, ResolvedRunConfig.build(job, context.run_config))
+
+
+def finished_steps(instance: dg.DagsterInstance, run_id: str) -> set[str]:
+    events = instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_SUCCESS)
+    return {event.step_key for event in events if event.step_key is not None}
+
+
+@dg.executor(name="resumable_in_process")
+def resumable_in_process_executor(_context: dg.InitExecutorContext) -> InProcessExecutor:
+    return ResumableInProcessExecutor(retries=RetryMode.ENABLED)
+
+
 def report_worker_died(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:
     instance.report_run_failed(
         run, why, JobFailureData(error=None, failure_reason=RunFailureReason.UNEXPECTED_TERMINATION)
     )
+
+
+def latest_materializations(
+    instance: dg.DagsterInstance, asset: str, partitions: Collection[str] | None = None
+) -> Mapping[str, int]:
+    """Partition -> number of its latest materialization; of all of them in one statement."""
+    wanted = None if partitions is None else set(partitions)
+    return instance.get_latest_storage_id_by_partition(
+        dg.AssetKey(asset), dg.DagsterEventType.ASSET_MATERIALIZATION, wanted
+    )
+
+
+def forget_partitions(instance: dg.DagsterInstance, name: str) -> int:
+    """All at once: the public way takes a transaction for each, a minute or more for 10,000."""
+    storage = instance.event_log_storage
+    keys = instance.get_dynamic_partitions(name)
+    if isinstance(storage, SqlEventLogStorage):
+        with storage.index_connection() as connection:
+            table = DynamicPartitionsTable
+            connection.execute(table.delete().where(table.c.partitions_def_name == name))
+    else:
+        for key in keys:
+            instance.delete_dynamic_partition(name, key)
+    return len(keys)
 
 
 def _remote_origin(job_name: str) -> RemoteJobOrigin:
@@ -68,3 +174,15 @@ def _python_origin(job_name: str) -> JobPythonOrigin:
         entry_point=DEFAULT_DAGSTER_ENTRY_POINT,
     )
     return JobPythonOrigin(job_name, repository)
+
+
+def make_event_tables(connection: Any) -> None:
+    SqlEventLogStorageMetadata.create_all(connection)
+
+
+def stamp_event_tables(connection: Any) -> None:
+    stamp_alembic_rev(get_alembic_config(consolidated_sqlite_event_log.__file__), connection)
+
+
+def event_log_revision(connection: Any) -> AlembicVersion:
+    return check_alembic_revision(get_alembic_config(consolidated_sqlite_event_log.__file__), connection)

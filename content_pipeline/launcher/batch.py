@@ -12,6 +12,7 @@ from content_pipeline.agenda import Agenda, Enqueued
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.errors import EnvironmentalError
 from content_pipeline.launcher.outcome import Outcome, Watcher, of_job, refused
+from content_pipeline.launcher.recovery import recover
 from content_pipeline.library.plan import Action, LibraryPlan
 from content_pipeline.library.scan import Scan
 from content_pipeline.manifest.breaker import Breaker
@@ -53,6 +54,7 @@ class Batch:
     def enqueue(self, scan: Scan) -> list[str]:
         """Write the plan into the manifest. Returns the jobs to be worked on, and notes what needs no work."""
         self._libraries.add(str(scan.root))
+        recover(self._settings, self.manifest)
         enqueued = self._agenda.enqueue(scan)
         self._note_idle(scan, enqueued)
         for job in enqueued.jobs:

@@ -67,6 +67,7 @@ class _Delivery:
                 status = run.status  # terminated while it waited
             else:
                 self._announce(instance, run, video)
+                self._recall_finished_stages(run, instance)
                 status = self.runs.execute(instance, run, self._carrier())
         reached("run_ended")
         if status is dg.DagsterRunStatus.FAILURE and not self.sender.spoke_of_failure and video is not None:
@@ -99,6 +100,11 @@ class _Delivery:
         if self.errand.job is not None and video is not None:
             self.manifest.report_run(self.errand.job.lease, run.run_id, video.key)
         reached("run_created")
+
+    def _recall_finished_stages(self, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
+        """Of a run that goes on: the stages that another process finished, in its records."""
+        for stage, key in self.runs.finished_stages(instance, run).items():
+            self.send({"is": "recalled", "stage": stage, "key": key})
 
     def _carrier(self) -> Carrier:
         job = self.errand.job

@@ -122,8 +122,8 @@ class Hands:
         return replace(held.outcome, status="failed", error_code=WorkerCrashed.code, error=_how(event))
 
     def _succeed(self, held: Held, lease: Lease) -> Outcome:
-        if not held.whole:
-            reason = f"a run of {', '.join(held.stage_keys)} ended"
+        if not held.told_everything:
+            reason = f"a run of {', '.join(held.stage_keys) or 'nothing'} ended"
             self.patiently(lambda: self._manifest.release(lease, reason))
             return replace(held.outcome, status="pending", note=reason)
         reached("before_commit")
@@ -148,8 +148,10 @@ class Hands:
         )
 
     def _crashed(self, held: Held, job: Job, event: Ended) -> Outcome:
+        path = printable(held.outcome.path)
         error = WorkerCrashed(
-            f"{printable(held.outcome.path)}: the worker was {_how(event)}; see {event.task.log_path}"
+            f"{path}: the worker was {_how(event)}; its last words are in {event.task.log_path}. "
+            f"To see it happen: content-ai process --input {path} --workers 1"
         )
         self.patiently(lambda: self._manifest.crashed(job.lease, str(error)))
         status = self._manifest.get(job.job_id).status

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from content_pipeline.launcher.names import VIDEO_ASSETS
 from content_pipeline.launcher.outcome import Outcome
 from content_pipeline.manifest.model import Job, Result
 
@@ -42,6 +43,11 @@ class Held:
         return self.run_status == "SUCCESS" and self.failure is None
 
     @property
+    def told_everything(self) -> bool:
+        """Whether every stage of the video was heard of, and where its outputs are."""
+        return self.whole and set(VIDEO_ASSETS) <= set(self.stage_keys) and VIDEO_ASSETS[-1] in self.cost
+
+    @property
     def stopped(self) -> bool:
         """On purpose: by a wish in the manifest, or in Dagster."""
         return self.stop_by_s is not None or self.run_status == "CANCELED"
@@ -57,6 +63,9 @@ class Held:
                 self.progress = {"stage": message["stage"], "fraction": round(message["fraction"], 2)}
             case "finished":
                 self._hear_of_stage(message)
+            case "recalled":
+                self.stage_keys[message["stage"]] = message["key"]
+                self.outcome = replace(self.outcome, stages={**self.outcome.stages, message["stage"]: "reused"})
             case "failed":
                 self.failure = message
             case "ended":

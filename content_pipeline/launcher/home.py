@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
@@ -37,13 +38,12 @@ def dagster_home(settings: Settings) -> Path:
 
 
 def open_instance(settings: Settings) -> dg.DagsterInstance:
-    """Dagster's records. One process at a time opens them: Dagster makes its tables without asking who else does."""
+    """Dagster's records."""
     home = dagster_home(settings)
     try:
-        with (home / ".opening").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with _named(home):
             instance = dg.DagsterInstance.from_config(str(home))
-            instance.get_dynamic_partitions(VIDEO_PARTITIONS)
+        instance.get_dynamic_partitions(VIDEO_PARTITIONS)
     except OSError as error:
         raise from_own_folder(error, home) from error
     except Exception as error:
@@ -53,6 +53,20 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
             f"Dagster's records in {printable(home)} cannot be used: {_first_line(error)}"
         ) from error
     return instance
+
+
+@contextmanager
+def _named(home: Path) -> Iterator[None]:
+    """`dagster.yaml` says where its records are by the variable that Dagster itself goes by."""
+    before = os.environ.get("DAGSTER_HOME")
+    os.environ["DAGSTER_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["DAGSTER_HOME"]
+        else:
+            os.environ["DAGSTER_HOME"] = before
 
 
 def log_path(settings: Settings, name: str) -> Path:

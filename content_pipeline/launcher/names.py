@@ -9,6 +9,10 @@ VIDEO_ASSETS = ("fingerprint", "energy", "detections", "montage")
 JOB_TAG = "content-ai/job"  # `job_id:attempt`, on a run that delivers an attempt of a job
 OWNER_TAG = "content-ai/owner"  # the process that executes a run by itself, without a launcher
 PARTITION_TAG = "dagster/partition"
+DATA_VERSION_TAG = "dagster/data_version"
+PRIORITY_TAG = "dagster/priority"
+
+BACKFILL_PRIORITY = -10  # what can wait for the quiet hours
 
 
 def job_tag(job_id: str, attempt: int) -> str:

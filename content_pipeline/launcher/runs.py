@@ -9,7 +9,14 @@ import dagster as dg
 
 from content_pipeline.launcher import _dagster_internals as internals
 from content_pipeline.launcher.home import open_instance
-from content_pipeline.launcher.names import JOB_TAG, OWNER_TAG, PROCESS_VIDEO, VIDEO_PARTITIONS
+from content_pipeline.launcher.names import (
+    DATA_VERSION_TAG,
+    JOB_TAG,
+    OWNER_TAG,
+    PROCESS_VIDEO,
+    VIDEO_PARTITIONS,
+)
+from content_pipeline.launcher.spool import Spool, launch_of
 from content_pipeline.settings import Settings
 from content_pipeline.stages.carrier import Carrier
 from content_pipeline.workers.identity import is_gone, this_worker
@@ -48,12 +55,25 @@ class Runs:
         ended = instance.get_run_by_id(run.run_id)
         return dg.DagsterRunStatus.FAILURE if ended is None else ended.status
 
+    def finished_stages(self, instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, str]:
+        """The stages that this run has materialized, and their keys."""
+        if run.status is not dg.DagsterRunStatus.STARTED:
+            return {}
+        records = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+        made = [record.asset_materialization for record in records if record.asset_materialization is not None]
+        return {one.asset_key.to_user_string(): str((one.tags or {}).get(DATA_VERSION_TAG)) for one in made}
+
     # --- what is said of a run by somebody who does not execute it
 
     def close_abandoned(self) -> int:
         """End the runs whose process is gone, so that none stays started for ever."""
         with open_instance(self._settings) as instance:
             return close_abandoned(instance)
+
+    def adopt(self, spool: Spool) -> None:
+        """Runs that were launched and are in nobody's hands: whoever launched them died before saying so."""
+        with open_instance(self._settings) as instance:
+            adopt(instance, spool)
 
     def announce_cancel(self, run_id: str) -> None:
         """Tell Dagster that a run is about to be stopped on purpose; unannounced, it would count as a failure."""
@@ -77,6 +97,18 @@ class Runs:
             run = instance.get_run_by_id(run_id)
             if run is not None and not run.is_finished:
                 say(instance, run)
+
+
+def adopt(instance: dg.DagsterInstance, spool: Spool) -> int:
+    launched = [*UNFINISHED[1:], dg.DagsterRunStatus.CANCELING]
+    runs = instance.get_runs(dg.RunsFilter(statuses=launched))
+    known = spool.run_ids()
+    strays = [run for run in runs if run.run_id not in known and OWNER_TAG not in run.tags]
+    for run in strays:
+        spool.add(launch_of(run))
+        if run.status is dg.DagsterRunStatus.CANCELING:
+            spool.ask_to_stop(run.run_id)
+    return len(strays)
 
 
 def close_abandoned(instance: dg.DagsterInstance) -> int:

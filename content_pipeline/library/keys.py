@@ -7,6 +7,8 @@ the same content share it, and an edit in place does not change it.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import unicodedata
 from collections.abc import Callable
@@ -16,9 +18,9 @@ SLUG_LENGTH = 40
 DIGEST_LENGTH = 10
 
 
-def slug(name: str) -> str:
+def slug(name: str, otherwise: str = "video") -> str:
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9]+", "-", plain)[:SLUG_LENGTH].strip("-") or "video"
+    return re.sub(r"[^a-z0-9]+", "-", plain)[:SLUG_LENGTH].strip("-") or otherwise
 
 
 def has_our_shape(name: str) -> bool:
@@ -34,3 +36,9 @@ def new_key(path: Path, quick: str, is_taken: Callable[[str], bool]) -> str:
     while is_taken(key):
         key, number = f"{base}-{number}", number + 1
     return key
+
+
+def library_key(root: Path) -> str:
+    """A library is the folder at a place: two folders of one name have different keys."""
+    digest = hashlib.sha256(os.fsencode(root.absolute())).hexdigest()[:DIGEST_LENGTH]
+    return f"{slug(root.absolute().name, otherwise='library')}-{digest}"

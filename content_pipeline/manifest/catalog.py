@@ -107,6 +107,17 @@ class Catalog:
         with connected(self._engine) as connection:
             return set(connection.execute(query).scalars())
 
+    def libraries(self) -> list[Path]:
+        """The root of every library that has jobs."""
+        query = sa.select(job_items.c.library).distinct().order_by(job_items.c.library)
+        with connected(self._engine) as connection:
+            return [Path(library) for library in connection.execute(query).scalars()]
+
+    def is_empty(self) -> bool:
+        """Whether no video is known at all."""
+        with connected(self._engine) as connection:
+            return connection.execute(sa.select(videos.c.path).limit(1)).first() is None
+
     def keys(self) -> set[str]:
         """The key of every video that was ever seen."""
         with connected(self._engine) as connection:

@@ -26,12 +26,16 @@ def claim(
     lease_s: float,
     job_ids: Sequence[str] | None,
     config_hash: str | None = None,
+    now_due: bool = False,
 ) -> list[Job]:
-    """Take up to `number` due jobs, the highest priority first, under a fresh lease; count the attempt."""
+    """Take up to `number` due jobs, the highest priority first, under a fresh lease; count the attempt.
+
+    `now_due`: a person asked for these, and they are not to wait out their back-off.
+    """
     gate = breakers.gate(tx)
     if number < 1 or gate.everything_waits:
         return []
-    due = gate.let_through(_due(tx, number, queue_type, gate.paused_libraries, job_ids))[:number]
+    due = gate.let_through(_due(tx, number, queue_type, gate.paused_libraries, job_ids, now_due))[:number]
     if not due:
         return []
     token = new_ulid()
@@ -78,19 +82,38 @@ def claim(
     ]
 
 
+def due(tx: Transaction, number: int, queue_type: QueueType, lowest_priority: int | None = None) -> list[Job]:
+    """The jobs that a claim would take now; they stay where they are."""
+    gate = breakers.gate(tx)
+    if number < 1 or gate.everything_waits:
+        return []
+    found: list[Job] = []
+    for state in CLAIMABLE:
+        query = due_query(tx, queue_type, state, gate.paused_libraries)
+        if lowest_priority is not None:
+            query = query.where(job_items.c.priority >= lowest_priority)
+        found += [as_job(row) for row in tx.connection.execute(query.limit(number))]
+    return gate.let_through(_in_order(found))[:number]
+
+
+def _in_order(jobs: Sequence[Job]) -> list[Job]:
+    return sorted(jobs, key=lambda job: (-job.priority, job.available_at, job.job_id))
+
+
 def _due(
     tx: Transaction,
     number: int,
     queue_type: QueueType,
     paused_libraries: Sequence[str],
     job_ids: Sequence[str] | None,
+    now_due: bool,
 ) -> list[Job]:
     """Each state is read in the order of its index, no further than needed; what others hold is passed over."""
     found: list[Job] = []
     for state in CLAIMABLE:
-        query = due_query(tx, queue_type, state, paused_libraries, job_ids).limit(number)
+        query = due_query(tx, queue_type, state, paused_libraries, job_ids, now_due).limit(number)
         found += [as_job(row) for row in tx.connection.execute(locked(query, skip=True))]
-    return sorted(found, key=lambda job: (-job.priority, job.available_at, job.job_id))
+    return _in_order(found)
 
 
 def due_query(
@@ -99,10 +122,11 @@ def due_query(
     state: State,
     paused_libraries: Sequence[str] = (),
     job_ids: Sequence[str] | None = None,
+    now_due: bool = False,
 ) -> sa.Select[Any]:
-    query = sa.select(job_items).where(
-        job_items.c.queue_type == queue_type, job_items.c.status == state, job_items.c.available_at <= tx.now
-    )
+    query = sa.select(job_items).where(job_items.c.queue_type == queue_type, job_items.c.status == state)
+    if not now_due:
+        query = query.where(job_items.c.available_at <= tx.now)
     if paused_libraries:
         query = query.where(job_items.c.library.not_in(paused_libraries))
     if job_ids is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterator
@@ -22,11 +23,12 @@ from content_pipeline.errors import (
     ManifestDamaged,
     PipelineError,
 )
+from content_pipeline.manifest.sqlite import FileIdentity, file_of, sqlite_engine
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
-from content_pipeline.manifest.sqlite import sqlite_engine
 from content_pipeline.manifest.sqlite import wal_is_safe as wal_is_safe
 
 SCHEMA_VERSION = "0002"
+FOLLOW_TRIES = 10
 
 # A host that vanishes without a word is noticed in a minute, not in the two hours that TCP allows itself.
 _POSTGRES = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
@@ -48,7 +50,7 @@ def open_engine(url: str) -> sa.Engine:
         case other:
             raise BadSettings(f"`db` must be SQLite or Postgres, not {other}")
     _engines.add(engine)
-    _bring_up_to_date(engine, parsed)
+    _open(engine)
     return engine
 
 
@@ -59,10 +61,15 @@ def _postgres_engine(url: sa.URL) -> sa.Engine:
 
 
 _engines: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
+_files: weakref.WeakKeyDictionary[sa.Engine, FileIdentity] = weakref.WeakKeyDictionary()
+_following = threading.RLock()
 _the_parents: list[sa.Pool] = []
 
 
 def _leave_connections_to_the_parent() -> None:
+    global _following
+    _following = threading.RLock()  # a thread that is not here may hold it
+    _files.clear()  # which file was open is the parent's knowledge; a child looks for itself
     for engine in _engines:
         # Kept, not closed: closing SQLite's in the child could touch what the parent is writing.
         _the_parents.append(engine.pool)
@@ -72,25 +79,56 @@ def _leave_connections_to_the_parent() -> None:
 os.register_at_fork(after_in_child=_leave_connections_to_the_parent)
 
 
-def _bring_up_to_date(engine: sa.Engine, url: sa.URL) -> None:
-    name = url.render_as_string() if engine.dialect.name == "postgresql" else url.database
+def _open(engine: sa.Engine) -> None:
+    name = _name(engine)
     try:
-        version = _version(engine)
-        if version is not None and version > SCHEMA_VERSION:
-            raise BadSettings(
-                f"the manifest {name} has schema {version}, and this program knows schemas up to {SCHEMA_VERSION}: "
-                "it was used by a newer version of content-ai; use that one, or another `db`"
-            )
-        if version != SCHEMA_VERSION:
-            from content_pipeline.manifest.migrate import upgrade
-
-            upgrade(engine)
+        _follow_file(engine) if engine.dialect.name == "sqlite" else _bring_up_to_date(engine)
     except sa.exc.OperationalError as error:
         if engine.dialect.name == "postgresql":
             raise DatabaseAway(f"the manifest at {name} does not answer: {error.orig}") from error
         raise BadSettings(f"{name} cannot be used as the manifest: {error.orig}") from error
     except sa.exc.DatabaseError as error:
         raise BadSettings(f"{name} cannot be used as the manifest: {error.orig}") from error
+
+
+def _name(engine: sa.Engine) -> str | None:
+    return engine.url.render_as_string() if engine.dialect.name == "postgresql" else engine.url.database
+
+
+def _follow_file(engine: sa.Engine) -> None:
+    """Go on with the file that is at the manifest's place, also when it was deleted or another was put there.
+
+    Open connections would still write to the old one, which nobody will ever read again. It is theirs for as
+    long as they are open, so no other file can have its number meanwhile.
+    """
+    found = file_of(engine)
+    if found is not None and found == _files.get(engine):
+        return
+    with _following:
+        for _ in range(FOLLOW_TRIES):
+            before = file_of(engine)
+            if before is not None and before == _files.get(engine):
+                return
+            engine.dispose()
+            _bring_up_to_date(engine)
+            found = file_of(engine)
+            if found is not None and before in (None, found):
+                _files[engine] = found
+                return
+    raise DatabaseAway(f"the manifest {_name(engine)} is replaced again and again")
+
+
+def _bring_up_to_date(engine: sa.Engine) -> None:
+    version = _version(engine)
+    if version is not None and version > SCHEMA_VERSION:
+        raise BadSettings(
+            f"the manifest {_name(engine)} has schema {version}, and this program knows schemas up to "
+            f"{SCHEMA_VERSION}: it was used by a newer version of content-ai; use that one, or another `db`"
+        )
+    if version != SCHEMA_VERSION:
+        from content_pipeline.manifest.migrate import upgrade
+
+        upgrade(engine)
 
 
 def _version(engine: sa.Engine) -> str | None:
@@ -140,8 +178,10 @@ def snapshot(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 @contextmanager
 def connected(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A connection whose failures have the names that workers act on."""
+    """A connection to the manifest as it is now, whose failures have the names that workers act on."""
     try:
+        if engine.dialect.name == "sqlite":
+            _follow_file(engine)
         with engine.connect() as connection:
             yield connection
     except sa.exc.DBAPIError as error:
@@ -155,7 +195,10 @@ def _named(error: sa.exc.DBAPIError) -> PipelineError | None:
     """What a failure of the database means for the work: None when it is none of its business."""
     orig: Any = error.orig
     if isinstance(orig, sqlite3.Error):
-        match getattr(orig, "sqlite_errorcode", 0) & 0xFF:
+        code = getattr(orig, "sqlite_errorcode", 0)
+        if code == sqlite3.SQLITE_READONLY_DBMOVED:
+            return DatabaseAway(f"the manifest was moved or deleted in this moment: {orig}")
+        match code & 0xFF:
             case sqlite3.SQLITE_FULL:
                 return DiskFull(f"the manifest has no room to write: {orig}")
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN:

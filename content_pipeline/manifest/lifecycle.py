@@ -34,6 +34,7 @@ class Move(StrEnum):
     RESUME = "resume"
     RETRY = "retry"
     SPOIL = "spoil"  # what it made no longer holds
+    RESTORE = "restore"  # it was done before the manifest was lost
 
 
 MOVES: dict[Move, dict[State, State]] = {
@@ -49,6 +50,7 @@ MOVES: dict[Move, dict[State, State]] = {
     Move.RESUME: dict.fromkeys((State.CANCELLED, State.DISCARDED), State.PENDING),
     Move.RETRY: {State.FAILED: State.PENDING},
     Move.SPOIL: {State.SUCCEEDED: State.DIRTY},
+    Move.RESTORE: {State.PENDING: State.SUCCEEDED},
 }
 
 

@@ -30,11 +30,15 @@ class PathText(sa.types.TypeDecorator[str]):
         return None if value is None else self.stored(value)
 
     def process_result_value(self, value: str | None, dialect: Any) -> str | None:
-        return value if value is None or value.isascii() else self._moved(value, 0x10FC80, -self._SHIFT)
+        return None if value is None else self.original(value)
 
     @classmethod
     def stored(cls, path: str) -> str:
         return path if path.isascii() else cls._moved(path, 0xDC80, cls._SHIFT)
+
+    @classmethod
+    def original(cls, stored: str) -> str:
+        return stored if stored.isascii() else cls._moved(stored, 0x10FC80, -cls._SHIFT)
 
     @staticmethod
     def _moved(text: str, first: int, shift: int) -> str:

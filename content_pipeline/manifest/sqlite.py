@@ -13,6 +13,8 @@ from sqlalchemy.pool import QueuePool
 
 from content_pipeline.errors import BadSettings, printable
 
+FileIdentity = tuple[int, int]
+
 BUSY_TIMEOUT_MS = 60_000
 # File systems whose locks cannot be relied on between hosts (fuse.sshfs and its like have none at all).
 NETWORK_FILESYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
@@ -35,6 +37,15 @@ def sqlite_engine(url: sa.URL) -> sa.Engine:
     engine = sa.create_engine(url, poolclass=QueuePool, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
     sa.event.listen(engine, "connect", _set_pragmas)
     return engine
+
+
+def file_of(engine: sa.Engine) -> FileIdentity | None:
+    """Which file is at the manifest's place now, whatever connections are open to; None when it is gone."""
+    try:
+        status = Path(str(engine.url.database)).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _set_pragmas(connection: Any, _record: Any) -> None:

@@ -37,6 +37,7 @@ class Which:
     library: str | None = None
     status: State | None = None
     error_code: str | None = None
+    video_key: str | None = None
     since: datetime | None = None
     if_possible: bool = False  # of named jobs, move those that still allow it, and leave the rest
 
@@ -47,6 +48,7 @@ class Which:
             columns.library: self.library,
             columns.status: self.status,
             columns.error_code: self.error_code,
+            columns.video_key: self.video_key,
         }
         found = [column == value for column, value in given.items() if value is not None]
         if self.job_ids is not None:
@@ -78,13 +80,18 @@ def resume(tx: Transaction, which: Which) -> int:
     return _move_all(tx, which, Move.RESUME, "resumed by a person", {**FORGIVEN, "available_at": tx.now})
 
 
-def retry(tx: Transaction, which: Which, reason: str) -> int:
-    return _move_all(tx, which, Move.RETRY, reason, {**FORGIVEN, "available_at": tx.now})
+def retry(tx: Transaction, which: Which, reason: str, priority: int | None = None) -> int:
+    return _move_all(tx, which, Move.RETRY, reason, {**FORGIVEN, **_soon(tx, priority)})
 
 
-def spoil(tx: Transaction, which: Which, reason: str) -> int:
+def spoil(tx: Transaction, which: Which, reason: str, priority: int | None = None) -> int:
     """What these jobs made no longer holds."""
-    return _move_all(tx, which, Move.SPOIL, reason, {**FRESH, "available_at": tx.now})
+    return _move_all(tx, which, Move.SPOIL, reason, {**FRESH, **_soon(tx, priority)})
+
+
+def _soon(tx: Transaction, priority: int | None) -> dict[str, Any]:
+    due = {"available_at": tx.now}
+    return due if priority is None else {**due, "priority": priority}
 
 
 def _move_all(tx: Transaction, which: Which, by: Move, reason: str, values: Mapping[str, Any]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -12,13 +12,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.errors import RetryPolicy
-from content_pipeline.manifest import breakers, claiming, intake, reading, rescue, steering, working
+from content_pipeline.manifest import breakers, claiming, intake, reading, rescue, restoring, steering, working
 from content_pipeline.manifest.breaker import Breaker
 from content_pipeline.manifest.check import Violation, check
 from content_pipeline.manifest.database import Transaction, connected, database_now, transaction
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Attempt, Job, Lease, QueueType, Renewal, Request, Result, Transition
 from content_pipeline.manifest.moves import held, write_counts
+from content_pipeline.manifest.restoring import Remembered, Restored
 from content_pipeline.manifest.retry import Decision
 from content_pipeline.manifest.steering import Which
 
@@ -54,9 +55,10 @@ class Manifest:
         queue_type: QueueType = QueueType.PROCESSING,
         job_ids: Sequence[str] | None = None,
         config_hash: str | None = None,
+        now_due: bool = False,
     ) -> list[Job]:
         with self._transaction() as tx:
-            return claiming.claim(tx, worker_id, number, queue_type, self._lease_s, job_ids, config_hash)
+            return claiming.claim(tx, worker_id, number, queue_type, self._lease_s, job_ids, config_hash, now_due)
 
     # --- what a worker says; all of it fenced
 
@@ -128,13 +130,13 @@ class Manifest:
         with self._transaction() as tx:
             return steering.resume(tx, which)
 
-    def retry(self, which: Which = ALL, reason: str = "retried by a person") -> int:
+    def retry(self, which: Which = ALL, reason: str = "retried by a person", priority: int | None = None) -> int:
         with self._transaction() as tx:
-            return steering.retry(tx, which, reason)
+            return steering.retry(tx, which, reason, priority)
 
-    def spoil(self, which: Which, reason: str) -> int:
+    def spoil(self, which: Which, reason: str, priority: int | None = None) -> int:
         with self._transaction() as tx:
-            return steering.spoil(tx, which, reason)
+            return steering.spoil(tx, which, reason, priority)
 
     def prune(self, before: datetime) -> dict[str, int]:
         with self._transaction() as tx:
@@ -148,6 +150,10 @@ class Manifest:
         with self._transaction() as tx:
             steering.reset(tx)
 
+    def restore(self, remembered: Sequence[Remembered], recipes: Mapping[str, dict[str, Any]], reason: str) -> Restored:
+        with self._transaction() as tx:
+            return restoring.restore(tx, remembered, recipes, reason)
+
     def rescue(self, dead_workers: Collection[str] = ()) -> list[Job]:
         with self._transaction() as tx:
             return rescue.rescue(tx, dead_workers)
@@ -157,6 +163,11 @@ class Manifest:
             return breakers.reset(tx)
 
     # --- looking
+
+    def due(self, number: int, lowest_priority: int | None = None) -> list[Job]:
+        """What a claim would take now, if it took so many. Changes nothing."""
+        with self._transaction() as tx:
+            return claiming.due(tx, number, QueueType.PROCESSING, lowest_priority)
 
     def counts(self) -> dict[QueueType, dict[State, int]]:
         with connected(self.engine) as connection:

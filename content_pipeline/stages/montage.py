@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from content_pipeline.artifacts import Artifact, Draft, hash_file, publication, sha256_of
@@ -25,13 +25,26 @@ CLIP_NAME = "clip.nut"
 PUBLISHED = {"montage.mp4": ".mp4", "montage.json": ".json", "sheet.jpg": ".sheet.jpg", "plot.png": ".plot.png"}
 
 
-def montage(bench: Workbench, video_key: str) -> StageResult:
+@dataclass(frozen=True)
+class Montage:
+    decision: Decision
+    result: StageResult
+
+    @property
+    def behind(self) -> tuple[StageResult, ...]:
+        """Everything that it is made of, and itself, in the order of the stages."""
+        sound = self.decision.sound
+        return sound.content.result, sound.result, self.decision.result, self.result
+
+
+def montage(bench: Workbench, video_key: str) -> Montage:
     started = time.monotonic()
     decision = detections(bench, video_key)
     key = _montage_key(bench, decision)
     result = obtain(bench, "montage", key, lambda draft: _make(draft, bench, video_key, decision))
     outputs, fresh = _publish(bench, video_key, result.artifact, decision.result.artifact)
-    return replace(result, reused=result.reused and not fresh, seconds=time.monotonic() - started, outputs=outputs)
+    seconds = time.monotonic() - started
+    return Montage(decision, replace(result, reused=result.reused and not fresh, seconds=seconds, outputs=outputs))
 
 
 def _montage_key(bench: Workbench, decision: Decision) -> str:
@@ -107,10 +120,10 @@ def _publish(bench: Workbench, video_key: str, made: Artifact, decided: Artifact
     targets = {name: folder / f"{video_key}{ending}" for name, ending in PUBLISHED.items()}
     try:
         if not made.facts["clips"]:
-            return {}, _take_back(bench, targets.values())
+            return {}, take_back(bench, targets.values())
         sources = {name: made.path(name) for name in made.hashes} | {"plot.png": decided.path("plot.png")}
         hashes = {**made.hashes, "plot.png": decided.hashes["plot.png"]}
-        stale = [name for name in targets if not _is_same(sources[name], targets[name], hashes[name])]
+        stale = [name for name in targets if not is_same(sources[name], targets[name], hashes[name])]
         with publication({sources[name]: targets[name] for name in stale}) as place:
             reached("staged")
             if stale:
@@ -122,7 +135,7 @@ def _publish(bench: Workbench, video_key: str, made: Artifact, decided: Artifact
         raise from_own_folder(error, folder) from error
 
 
-def _take_back(bench: Workbench, targets: Iterable[Path]) -> bool:
+def take_back(bench: Workbench, targets: Iterable[Path]) -> bool:
     outdated = [target for target in targets if target.exists()]
     if outdated:
         with bench.guard():
@@ -131,7 +144,7 @@ def _take_back(bench: Workbench, targets: Iterable[Path]) -> bool:
     return bool(outdated)
 
 
-def _is_same(source: Path, target: Path, recorded: str) -> bool:
+def is_same(source: Path, target: Path, recorded: str) -> bool:
     if not target.is_file():
         return False
     return source.samefile(target) or hash_file(target) == recorded

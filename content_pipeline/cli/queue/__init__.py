@@ -6,6 +6,7 @@ import click
 
 from content_pipeline.cli.queue.look import list_jobs, show, status
 from content_pipeline.cli.queue.process import process
+from content_pipeline.cli.queue.rebuild import rebuild
 from content_pipeline.cli.queue.steer import cancel, discard, resume, retry
 from content_pipeline.cli.queue.tidy import check, clear, prune, scrub
 
@@ -15,5 +16,5 @@ def queue() -> None:
     """Look at the jobs, and steer them."""
 
 
-for command in (status, list_jobs, show, process, retry, cancel, discard, resume, clear, prune, check, scrub):
+for command in (status, list_jobs, show, process, retry, cancel, discard, resume, clear, prune, check, scrub, rebuild):
     queue.add_command(command)

@@ -23,7 +23,8 @@ from content_pipeline.cli.queue.options import (
     which_options,
 )
 from content_pipeline.errors import printable
-from content_pipeline.manifest.catalog import Catalog
+from content_pipeline.launcher.recovery import forget_in_dagster
+from content_pipeline.library.retention import forget_old
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.videos import VideoStore
@@ -38,7 +39,8 @@ from content_pipeline.manifest.videos import VideoStore
 def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
     """Remove jobs that are not running. Artifacts and history stay, so that doing them again costs little."""
     as_json = given.pop("as_json")
-    manifest = manifest_of(given)
+    settings = settings_of(given)
+    manifest = open_manifest(settings)
     which = which_of(manifest, given)
     jobs = [job for job in manifest.list(which) if whole or job.status is not State.RUNNING]
     what = f"{len(jobs)} jobs" + (" and everything else the manifest knows" if whole else "")
@@ -47,6 +49,8 @@ def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
     if not yes:
         click.confirm(f"Remove {what}?", abort=True, err=True)
     if whole:
+        # Dagster first: were the manifest empty and it not, the next command would bring everything back.
+        forget_in_dagster(settings)
         manifest.reset()
     else:
         manifest.clear(which)
@@ -65,10 +69,10 @@ def prune(older_than: str, yes: bool, **given: Any) -> int:
     before = datetime.now(UTC) - duration(older_than)
     if not yes:
         click.confirm(f"Forget what ended more than {older_than} ago?", abort=True, err=True)
-    pruned = manifest.prune(before)
-    store = ArtifactStore(settings.state_dir.absolute() / "artifacts")
-    pruned["artifacts"] = store.collect(Catalog(manifest.engine).stage_keys(), before.timestamp())
-    text = "Removed {jobs} jobs, {transitions} lines of history and {artifacts} artifacts.".format(**pruned)
+    pruned = forget_old(settings, manifest, before)
+    text = "Removed {jobs} jobs, {transitions} lines of history, {artifacts} artifacts and {logs} logs.".format(
+        **pruned
+    )
     return _tell(as_json, pruned, text)
 
 

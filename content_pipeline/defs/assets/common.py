@@ -8,6 +8,8 @@ from content_pipeline.defs.partitions import VIDEOS
 from content_pipeline.settings import Settings, Stage
 from content_pipeline.stages.workbench import code_version
 
+RENDER_POOL = "render"  # how many runs may encode at once is set in dagster.yaml, or in the UI
+
 
 def asset_options(settings: Settings, stage: Stage, kinds: set[str]) -> dict[str, Any]:
     return {
@@ -18,4 +20,5 @@ def asset_options(settings: Settings, stage: Stage, kinds: set[str]) -> dict[str
         "owners": ["team:content"],
         "kinds": kinds,
         "output_required": True,
+        "pool": RENDER_POOL if stage in ("montage", "best_of") else None,
     }

@@ -24,7 +24,7 @@ def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
 
         Reads the cached curves only: deciding again takes milliseconds.
         """
-        with boundary("detections", listener) as meter:
+        with boundary("detections", listener, context) as meter:
             decision = run(workbench, context.partition_key)
         return materialized(decision.result, _metadata(decision), listener, meter, (_within_the_video(decision),))
 

@@ -18,7 +18,7 @@ def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
 
         This is the only stage that decodes the whole recording. Changing a threshold never comes back here.
         """
-        with boundary("energy", listener) as meter:
+        with boundary("energy", listener, context) as meter:
             sound = run(workbench, context.partition_key)
         return materialized(sound.result, _metadata(sound), listener, meter)
 

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -5,6 +6,8 @@ import dagster as dg
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized
 from content_pipeline.errors import printable
+from content_pipeline.launcher import records
+from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.settings import Settings
 from content_pipeline.stages.carrier import Listener
 from content_pipeline.stages.fingerprint import Content
@@ -19,23 +22,24 @@ def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
 
         A file that was only touched, renamed or moved keeps its digest, and nothing after it is done again.
         """
-        with boundary("fingerprint", listener) as meter:
+        with boundary("fingerprint", listener, context) as meter:
             content = run(workbench, context.partition_key)
-            paths = [printable(video.path) for video in workbench.videos.with_key(context.partition_key)]
-        return materialized(content.result, _metadata(content, paths), listener, meter)
+            files = workbench.videos.with_key(context.partition_key)
+        return materialized(content.result, _metadata(content, files), listener, meter)
 
     return fingerprint
 
 
-def _metadata(content: Content, paths: list[str]) -> dict[str, Any]:
+def _metadata(content: Content, files: Sequence[KnownVideo]) -> dict[str, Any]:
     facts, info, video = content.result.artifact.facts, content.info, content.info.video
     return {
-        "path": dg.MetadataValue.path(paths[0]),
-        "copies": len(paths),
+        "path": dg.MetadataValue.path(printable(files[0].path)),
+        "copies": len(files),
         "digest": content.full,
         "size_bytes": facts["size_bytes"],
         "duration_s": round(info.duration_s, 3),
         "container": info.container,
         "picture": f"{video.width}x{video.height} {video.codec} {video.frame_rate:.2f} fps" if video else "none",
         "audio_tracks": len(info.audio),
+        **records.of_files(files, content.full),
     }

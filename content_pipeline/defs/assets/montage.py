@@ -2,10 +2,12 @@ from typing import Any
 
 import dagster as dg
 
+from content_pipeline.agenda import recipe_of
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, image, materialized
 from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.errors import printable
+from content_pipeline.launcher import records
 from content_pipeline.settings import Settings
 from content_pipeline.stages.carrier import Listener
 from content_pipeline.stages.montage import montage as run
@@ -20,10 +22,11 @@ def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
         Clips are kept one by one: changing the order or dropping one cuts nothing anew. A recording
         without highlights has no montage, and that is a success.
         """
-        with boundary("montage", listener) as meter:
-            result = run(workbench, context.partition_key)
-            checks = check_montage(result)
-        return materialized(result, _metadata(result), listener, meter, checks)
+        with boundary("montage", listener, context) as meter:
+            made = run(workbench, context.partition_key)
+            checks = check_montage(made.result)
+            record = records.of_montage(made, recipe_of(workbench.settings))
+        return materialized(made.result, {**_metadata(made.result), **record}, listener, meter, checks)
 
     return montage
 

@@ -60,6 +60,23 @@ def test_a_dead_worker_can_be_reported(instance: dg.DagsterInstance):
     assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.FAILURE
 
 
+def test_the_latest_materialization_of_each_partition_is_found(instance: dg.DagsterInstance):
+    for key in ("a", "a", "b"):
+        instance.report_runless_asset_event(dg.AssetMaterialization("noop", partition=key))
+    found = internals.latest_materializations(instance, "noop")
+    assert internals.latest_materializations(instance, "noop", ["b"]) == {"b": found["b"]}
+    records = instance.fetch_materializations(dg.AssetKey("noop"), limit=2).records
+    assert found == {record.partition_key: record.storage_id for record in records}
+
+
+def test_all_partitions_can_be_forgotten_at_once(instance: dg.DagsterInstance):
+    instance.add_dynamic_partitions("videos", ["b"])
+    instance.add_dynamic_partitions("others", ["a"])
+    assert internals.forget_partitions(instance, "videos") == 2
+    assert instance.get_dynamic_partitions("videos") == []
+    assert instance.get_dynamic_partitions("others") == ["a"]
+
+
 def test_every_private_import_is_in_one_file():
     package = Path(internals.__file__).parents[1]
     private = re.compile(r"^\s*(from|import) dagster\._", re.MULTILINE)

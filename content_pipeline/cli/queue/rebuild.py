@@ -1,0 +1,36 @@
+"""`queue rebuild`: bring back what was lost with the manifest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from content_pipeline.cli.printing import print_document, print_result
+from content_pipeline.cli.queue.options import queue_options, settings_of
+from content_pipeline.launcher.recovery import as_told, has_dagster_home, rebuild_from_home
+from content_pipeline.manifest.opening import open_manifest
+
+
+@click.command()
+@queue_options
+def rebuild(**given: Any) -> int:
+    """Add what the manifest has lost and Dagster still knows. Processes nothing, and changes no job that is there."""
+    as_json = given.pop("as_json")
+    settings = settings_of(given)
+    manifest = open_manifest(settings)
+    rebuilt = rebuild_from_home(settings, manifest) if has_dagster_home(settings) else None
+    document = {
+        "videos": 0 if rebuilt is None else rebuilt.videos,
+        "jobs": 0 if rebuilt is None else rebuilt.jobs,
+        "unknown": 0 if rebuilt is None else rebuilt.unknown,
+    }
+    if as_json:
+        print_document(document)
+    elif rebuilt is None:
+        print_result("Dagster has no records here: there is nothing to rebuild from.")
+    else:
+        print_result(as_told(rebuilt))
+        if rebuilt.unknown:
+            print_result(f"Of {rebuilt.unknown} videos it remembers too little: the next `process` finds them again.")
+    return 0

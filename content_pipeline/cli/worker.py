@@ -1,0 +1,52 @@
+"""`content-ai worker`: carries out the runs that Dagster launches, in warm processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from content_pipeline.cli.main import EXIT_FAILURE
+from content_pipeline.cli.options import resolve, settings_options
+from content_pipeline.cli.printing import print_error, print_note
+
+
+@click.command()
+@click.option("--background", is_flag=True, hidden=True, help="Started by the launcher: silent, and gone when idle.")
+@click.option("--idle-seconds", type=float, default=300.0, hidden=True)
+@settings_options
+def worker(
+    background: bool,
+    idle_seconds: float,
+    config_file: str | None,
+    state_dir: str | None,
+    assignments: tuple[str, ...],
+) -> int:
+    """Carry out the runs that Dagster launches, until stopped.
+
+    One is started by itself when it is needed; this one takes its place, and can be watched. Asked to stop
+    (SIGTERM, Ctrl-C), it takes no new work, lets running jobs end, and gives back those that do not end in time.
+    """
+    settings = resolve(config_file, state_dir, assignments).settings
+    from content_pipeline.cli.live import LiveProgress
+    from content_pipeline.definitions import build_definitions
+    from content_pipeline.launcher.home import dagster_home
+    from content_pipeline.launcher.starting import drain_supervisor, is_outdated
+    from content_pipeline.launcher.supervisor import Supervisor
+    from content_pipeline.library.scan import Scan
+
+    home = dagster_home(settings)
+    os.environ["DAGSTER_HOME"] = str(home)
+    nothing_yet = Scan(Path.cwd(), (), (), {})
+    watcher = LiveProgress(nothing_yet, quiet=background)
+    supervisor = Supervisor(home, settings, build_definitions, watcher, idle_seconds if background else None)
+    if not background:
+        drain_supervisor(home)
+        print_note(f"Waiting for runs in {home}; Ctrl-C stops.")
+    if supervisor.serve(in_place_of_another=not background or is_outdated(home)):
+        return 0
+    if background:
+        return 0  # another one was first, and sees to the same launches
+    print_error("another worker carries out the runs of this state folder", "Stop it first.")
+    return EXIT_FAILURE

@@ -1,0 +1,67 @@
+"""What is done at its hour: in the quiet hours of the night, and once a week."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import dagster as dg
+
+from content_pipeline.defs.jobs import BEST_OF
+from content_pipeline.defs.partitions import LIBRARIES
+from content_pipeline.defs.upkeep import NIGHTLY_BACKFILL, RETENTION, SCRUB
+from content_pipeline.library.keys import library_key
+from content_pipeline.manifest.catalog import Catalog
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.settings import Settings
+
+SUNDAY = "0"
+EVERY_DAY = "*"
+
+
+def build_schedules(settings: Settings, current: Callable[[], Settings]) -> Sequence[dg.ScheduleDefinition]:
+    return [
+        _plain(settings, NIGHTLY_BACKFILL, EVERY_DAY),
+        _plain(settings, RETENTION, EVERY_DAY),
+        _plain(settings, SCRUB, SUNDAY),
+        _weekly_best_of(settings, current),
+    ]
+
+
+def _cron(settings: Settings, day: str) -> str:
+    """When the quiet hours begin."""
+    hour, _, minute = settings.schedule.quiet_hours.partition("-")[0].partition(":")
+    return f"{int(minute)} {int(hour)} * * {day}"
+
+
+def _plain(settings: Settings, job_name: str, day: str) -> dg.ScheduleDefinition:
+    return dg.ScheduleDefinition(
+        name=f"{job_name}_schedule",
+        job_name=job_name,
+        cron_schedule=_cron(settings, day),
+        execution_timezone=settings.schedule.timezone,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+
+
+def _weekly_best_of(settings: Settings, current: Callable[[], Settings]) -> dg.ScheduleDefinition:
+    @dg.schedule(
+        name="weekly_best_of",
+        job_name=BEST_OF,
+        cron_schedule=_cron(settings, SUNDAY),
+        execution_timezone=settings.schedule.timezone,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="A best-of of every watched library.",
+    )
+    def weekly_best_of(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        now = current()
+        watched = {folder.absolute() for folder in now.library.folders}
+        libraries = [root for root in Catalog(open_manifest(now).engine).libraries() if root in watched]
+        if not libraries:
+            yield dg.SkipReason("No watched library has videos yet.")
+            return
+        keys = [library_key(root) for root in libraries]
+        context.instance.add_dynamic_partitions(str(LIBRARIES.name), keys)
+        for key in keys:
+            yield dg.RunRequest(run_key=f"{key}:{context.scheduled_execution_time:%G-%V}", partition_key=key)
+
+    return weekly_best_of

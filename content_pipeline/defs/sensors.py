@@ -1,0 +1,117 @@
+"""What happens by itself while the daemon runs: folders are watched, jobs dispatched, orphans brought back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+
+from content_pipeline.agenda import Agenda, Enqueued, made_by_us
+from content_pipeline.errors import PipelineError, printable
+from content_pipeline.launcher.dispatch import due_deliveries
+from content_pipeline.launcher.names import JOB_TAG, PRIORITY_TAG, PROCESS_VIDEO, VIDEO_PARTITIONS
+from content_pipeline.launcher.rebuild import rebuild
+from content_pipeline.launcher.reconcile import REBUILD_BUDGET_S, reconcile
+from content_pipeline.library.scan import scan
+from content_pipeline.settings import Settings
+
+Current = Callable[[], Settings]
+
+DISPATCH_INTERVAL_S = 5
+RECONCILE_INTERVAL_S = 15
+
+
+def build_sensors(settings: Settings, current: Current) -> Sequence[dg.SensorDefinition]:
+    """`current` reads the settings anew: a tick goes by the file as it is now."""
+    return [
+        _watch_libraries(current, max(1, round(settings.schedule.watch_interval_s))),
+        _dispatch_jobs(current),
+        _reconcile_manifest(current),
+    ]
+
+
+def _watch_libraries(current: Current, interval_s: int) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="watch_libraries",
+        minimum_interval_seconds=interval_s,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Looks for new and edited recordings in the watched folders. Reads none of them.",
+    )
+    def watch_libraries(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        settings = current()
+        if not settings.library.folders:
+            return dg.SkipReason("No folder is watched: set `library.folders`, or start `content-ai dev --watch`.")
+        agenda = Agenda(settings)
+        if agenda.catalog.is_empty() and rebuild(context.instance, agenda.manifest, REBUILD_BUDGET_S).left:
+            return dg.SkipReason("The manifest was lost; it is being rebuilt from Dagster's records first.")
+        seen = json.loads(context.cursor) if context.cursor else {}
+        looks = {folder: _look(agenda, settings, folder, seen) for folder in settings.library.folders}
+        moving = {
+            str(found.path): str(found.signature)
+            for look in looks.values()
+            if isinstance(look, Enqueued)
+            for found in look.unsettled
+        }
+        context.update_cursor(json.dumps(moving))
+        return dg.SkipReason("; ".join(_told(folder, look) for folder, look in looks.items()))
+
+    return watch_libraries
+
+
+def _look(agenda: Agenda, settings: Settings, folder: Path, seen: dict[str, str]) -> Enqueued | PipelineError:
+    """One folder that is away does not keep the others from being watched."""
+    try:
+        return agenda.watch(scan(folder, settings.library, made_by_us(settings)), seen)
+    except PipelineError as error:
+        return error
+
+
+def _told(folder: Path, look: Enqueued | PipelineError) -> str:
+    if isinstance(look, PipelineError):
+        return f"{printable(folder)}: {look}"
+    return f"{printable(folder)}: {len(look.jobs)} enqueued, {len(look.unsettled)} not settled yet"
+
+
+def _dispatch_jobs(current: Current) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="dispatch_jobs",
+        job_name=PROCESS_VIDEO,
+        minimum_interval_seconds=DISPATCH_INTERVAL_S,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Asks for a run of each job that is due, a few at a time; the backlog stays in the manifest.",
+    )
+    def dispatch_jobs(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        deliveries = due_deliveries(current(), context.instance, datetime.now(UTC))
+        if not deliveries:
+            return dg.SkipReason("No job is due, or enough runs are open.")
+        context.instance.add_dynamic_partitions(VIDEO_PARTITIONS, sorted({one.video_key for one in deliveries}))
+        return dg.SensorResult(
+            run_requests=[
+                dg.RunRequest(
+                    run_key=one.run_key,
+                    partition_key=one.video_key,
+                    tags={JOB_TAG: one.tag, PRIORITY_TAG: str(one.job.priority)},
+                )
+                for one in deliveries
+            ]
+        )
+
+    return dispatch_jobs
+
+
+def _reconcile_manifest(current: Current) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="reconcile_manifest",
+        minimum_interval_seconds=RECONCILE_INTERVAL_S,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Brings back jobs and runs whose worker is gone, and rows that the manifest has lost.",
+    )
+    def reconcile_manifest(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        done = reconcile(current(), context.instance)
+        told = [f"{count} {what}" for what, count in done.items() if count]
+        return dg.SkipReason(", ".join(told) if told else "Everything agrees.")
+
+    return reconcile_manifest

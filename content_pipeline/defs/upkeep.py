@@ -1,0 +1,73 @@
+"""Work that keeps the house: what changed settings ask for is enqueued, old history forgotten, recordings re-read."""
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+
+from content_pipeline.agenda import Agenda, made_by_us
+from content_pipeline.errors import PipelineError, printable
+from content_pipeline.launcher.names import BACKFILL_PRIORITY
+from content_pipeline.library.retention import forget_old
+from content_pipeline.library.scan import scan
+from content_pipeline.library.scrub import scrub
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.videos import VideoStore
+from content_pipeline.settings import Settings
+
+NIGHTLY_BACKFILL, RETENTION, SCRUB = "nightly_backfill", "retention", "scrub_recordings"
+
+
+def build_upkeep_jobs(settings: Settings) -> Sequence[dg.JobDefinition]:
+    return [_nightly_backfill(settings), _retention(settings), _scrub(settings)]
+
+
+def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
+    @dg.op
+    def enqueue_dirty_videos(context: dg.OpExecutionContext) -> None:
+        """Plans every watched folder; the jobs wait for the quiet hours."""
+        agenda = Agenda(settings, priority=BACKFILL_PRIORITY)
+        for folder in settings.library.folders:
+            try:
+                found = agenda.enqueue(scan(folder, settings.library, made_by_us(settings)))
+            except PipelineError as error:  # one folder that is away does not keep the others waiting
+                context.log.warning(f"{printable(folder)}: {error} {error.hint}")
+                continue
+            context.log.info(f"{printable(folder)}: {len(found.jobs)} of {len(found.planned.videos)} videos to be done")
+
+    @dg.job(name=NIGHTLY_BACKFILL, description="Brings up to date what new settings or code left behind.")
+    def nightly_backfill() -> None:
+        enqueue_dirty_videos()
+
+    return nightly_backfill
+
+
+def _retention(settings: Settings) -> dg.JobDefinition:
+    @dg.op
+    def forget_old_history(context: dg.OpExecutionContext) -> None:
+        before = datetime.now(UTC) - timedelta(days=settings.schedule.keep_days)
+        removed = forget_old(settings, open_manifest(settings), before)
+        context.log.info(", ".join(f"{count} {what}" for what, count in removed.items()) + " removed")
+
+    @dg.job(name=RETENTION, description="Forgets old history, unused artifacts and logs.")
+    def retention() -> None:
+        forget_old_history()
+
+    return retention
+
+
+def _scrub(settings: Settings) -> dg.JobDefinition:
+    @dg.op
+    def read_again(context: dg.OpExecutionContext) -> None:
+        known = VideoStore(open_manifest(settings).engine)
+        report = scrub(known, settings.schedule.scrub_share, random.random)
+        for path in report.changed:
+            context.log.warning(f"changed without a sign: {printable(path)}")
+        context.log.info(f"{report.read} read, {len(report.changed)} changed, {report.unreadable} unreadable")
+
+    @dg.job(name=SCRUB, description="Reads a share of the recordings in full, to find changes that nothing tells of.")
+    def scrub_recordings() -> None:
+        read_again()
+
+    return scrub_recordings

@@ -1,0 +1,132 @@
+"""Whether a launched run may work on its video: it claims the video's job first, like everybody else.
+
+A run is one delivery of one attempt. It may be late, doubled, or started by hand beside a worker: whatever it
+is, the job's lease decides, and a run that does not get it ends without having touched anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from content_pipeline.launcher.names import PROCESS_VIDEO, VIDEO_ASSETS, parse_job_tag
+from content_pipeline.launcher.spool import Launch
+from content_pipeline.manifest.lifecycle import CLAIMABLE, State
+from content_pipeline.manifest.model import Job, QueueType, Request
+from content_pipeline.manifest.moves import UnknownJob
+from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.videos import VideoStore
+from content_pipeline.workers.identity import is_gone
+
+BY_HAND = "a run was started by hand"
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """`job` is None for a run that is about no video."""
+
+    job: Job | None
+
+
+@dataclass(frozen=True)
+class Refused:
+    """`needless`: nothing is wrong, there is just nothing left to do."""
+
+    why: str
+    needless: bool = False
+
+
+@dataclass(frozen=True)
+class NotYet:
+    why: str
+
+
+Decision = Admitted | Refused | NotYet
+
+
+def is_about_a_video(launch: Launch) -> bool:
+    if launch.partition_key is None:
+        return False
+    return launch.job_name == PROCESS_VIDEO or bool(set(launch.assets) & set(VIDEO_ASSETS))
+
+
+def is_whole(launch: Launch) -> bool:
+    """All stages of the video, not some that a person picked."""
+    return set(launch.assets) >= set(VIDEO_ASSETS) or (launch.job_name == PROCESS_VIDEO and not launch.assets)
+
+
+def admit(launch: Launch, manifest: Manifest, worker_id: str, config_hash: str) -> Decision:
+    if not is_about_a_video(launch):
+        return Admitted(None)
+    claim = partial(manifest.claim, worker_id, config_hash=config_hash)
+    if launch.job_tag is not None:
+        job = _current(manifest, parse_job_tag(launch.job_tag)[0])
+        refused = _refuse_delivery(launch, job)
+        if refused is not None or job is None:
+            return refused if refused is not None else Refused("its job was removed", needless=True)
+        claimed = claim(job_ids=[job.job_id])
+        return Admitted(claimed[0]) if claimed else NotYet("its job waits: the work is paused, or not due yet")
+    wanted = _asked_for_by_hand(launch, manifest)
+    if isinstance(wanted, Refused):
+        return wanted
+    manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
+    claimed = claim(job_ids=[wanted.job_id], now_due=True)
+    return Admitted(claimed[0]) if claimed else NotYet("somebody else was faster")
+
+
+def _current(manifest: Manifest, job_id: str) -> Job | None:
+    """The job, brought back first if whoever holds it is gone."""
+    try:
+        job = manifest.get(job_id)
+        if job.worker_id is not None and is_gone(job.worker_id):
+            manifest.rescue([job.worker_id])
+            job = manifest.get(job_id)
+    except UnknownJob:
+        return None
+    return job
+
+
+def _refuse_delivery(launch: Launch, job: Job | None) -> Refused | None:
+    """Why a run that carries an attempt of a job is not needed any more; None when it is."""
+    if job is None or launch.job_tag is None:
+        return None
+    if job.status is State.RUNNING:
+        return Refused(f"the job {job.job_id} is being worked on by run {job.run_id}", needless=True)
+    if job.status not in CLAIMABLE:
+        return Refused(f"the job {job.job_id} is {job.status} already", needless=True)
+    attempt = parse_job_tag(launch.job_tag)[1]
+    went_on = launch.worker is not None  # it was carried before, and goes on
+    if not went_on and job.claim_count + 1 != attempt:
+        return Refused(f"attempt {attempt} of the job {job.job_id} was made by another run", needless=True)
+    return None
+
+
+def _asked_for_by_hand(launch: Launch, manifest: Manifest) -> Job | Refused:
+    key = str(launch.partition_key)
+    jobs = manifest.list(Which(video_key=key))
+    if not jobs:
+        return _enqueued(key, manifest)
+    current = [again for job in jobs if (again := _current(manifest, job.job_id)) is not None]
+    running = next((job for job in current if job.status is State.RUNNING), None)
+    if running is not None:
+        return Refused(
+            f"{key} is being worked on already, by run {running.run_id} (worker {running.worker_id}); "
+            f"wait for it, or stop it with `content-ai queue cancel {running.job_id}`"
+        )
+    job = current[0]
+    which = Which(job_ids=[job.job_id], if_possible=True)
+    manifest.spoil(which, BY_HAND)
+    manifest.retry(which, BY_HAND)
+    manifest.resume(which)
+    return manifest.get(job.job_id)
+
+
+def _enqueued(key: str, manifest: Manifest) -> Job | Refused:
+    """The job of a video that is known but has none: it was cleared, or never enqueued."""
+    paths = VideoStore(manifest.engine).with_key(key)
+    if not paths:
+        return Refused(f"no file is known for the video {key}; watch its folder, or process it once")
+    manifest.enqueue([Request(str(paths[0].path), str(paths[0].root), video_key=key)])
+    job = manifest.find(QueueType.PROCESSING, str(paths[0].path))
+    return Refused(f"the job of {key} was removed at this moment; try again") if job is None else job

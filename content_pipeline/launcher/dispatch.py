@@ -1,0 +1,89 @@
+"""The outbox: which jobs are due, as runs to be asked of Dagster. The backlog stays in the manifest.
+
+Only a small window of runs is open in Dagster at a time: its queue is scanned whole, again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+
+from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, named, printable
+from content_pipeline.launcher.names import BACKFILL_PRIORITY, JOB_TAG, job_tag, parse_job_tag
+from content_pipeline.library.identify import identify
+from content_pipeline.manifest.model import Job
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.videos import VideoStore
+from content_pipeline.settings import ScheduleSettings, Settings
+from content_pipeline.workers.identity import this_worker
+
+OPEN = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One attempt of one job, to be carried by one run."""
+
+    job: Job
+    video_key: str
+    tag: str
+    run_key: str
+
+
+def due_deliveries(settings: Settings, instance: dg.DagsterInstance, now: datetime) -> Sequence[Delivery]:
+    manifest = open_manifest(settings)
+    under_way = _under_way(instance)
+    room = 2 * settings.worker_count - len(under_way)
+    if room <= 0:
+        return []
+    lowest = None if is_quiet(settings.schedule, now) else BACKFILL_PRIORITY + 1
+    jobs = [job for job in manifest.due(room + len(under_way), lowest) if job.job_id not in under_way]
+    found = [_delivery(job, instance, manifest) for job in jobs[:room]]
+    return [one for one in found if one is not None]
+
+
+def _under_way(instance: dg.DagsterInstance) -> set[str]:
+    """The jobs that a run was asked for, which has not ended."""
+    runs = instance.get_runs(dg.RunsFilter(statuses=OPEN))
+    return {parse_job_tag(run.tags[JOB_TAG])[0] for run in runs if JOB_TAG in run.tags}
+
+
+def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Delivery | None:
+    try:
+        video = identify(Path(job.video_path), Path(job.library), VideoStore(manifest.engine))
+    except Exception as error:  # noqa: BLE001 - one file's trouble must not keep the others waiting
+        _speak_for(job, named(error), manifest)
+        return None
+    tag = job_tag(job.job_id, job.claim_count + 1)
+    # A run that ended without ever claiming its job leaves the attempt as it was: the next one needs another key.
+    before = instance.get_runs_count(dg.RunsFilter(tags={JOB_TAG: tag}))
+    return Delivery(job, video.key, tag, f"{tag}:{before}")
+
+
+def _speak_for(job: Job, error: BaseException, manifest: Manifest) -> None:
+    """A file that cannot even be told apart from others fails here, under the same fence and rules as in a worker."""
+    if isinstance(error, MissingFile) and not Path(job.library).is_dir():
+        error = LibraryOffline(f"{printable(job.library)} is not there")
+    kind = type(error) if isinstance(error, PipelineError) else PipelineError
+    code = error.code if isinstance(error, PipelineError) else PipelineError.code
+    for claimed in manifest.claim(this_worker(), job_ids=[job.job_id]):
+        manifest.fail(claimed.lease, code, str(error), kind.policy, "fingerprint")
+
+
+def is_quiet(schedule: ScheduleSettings, now: datetime) -> bool:
+    """Whether it is a time for work that can wait. Hours may go over midnight."""
+    start, _, end = schedule.quiet_hours.partition("-")
+    clock = now.astimezone(ZoneInfo(schedule.timezone)).strftime("%H:%M")
+    return start <= clock < end if start <= end else clock >= start or clock < end

@@ -1,0 +1,37 @@
+"""Making Dagster's records, the manifest and the processes that live agree again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+
+from content_pipeline.launcher.rebuild import rebuild
+from content_pipeline.launcher.runs import adopt
+from content_pipeline.launcher.spool import Spool
+from content_pipeline.launcher.starting import ensure_supervisor
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.settings import Settings
+from content_pipeline.workers.identity import gone_among
+
+REBUILD_BUDGET_S = 20.0
+
+
+def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int]:
+    """What was mended, counted."""
+    manifest = open_manifest(settings)
+    rescued = manifest.rescue(gone_among(manifest.workers()))
+    home = Path(instance.root_directory)
+    spool = Spool(home)
+    adopted = adopt(instance, spool)
+    orphaned = len(spool.run_ids()) if spool.supervisor() is None else 0
+    if orphaned:
+        ensure_supervisor(home)
+    rebuilt = rebuild(instance, manifest, REBUILD_BUDGET_S)
+    return {
+        "jobs rescued": len(rescued),
+        "runs adopted": adopted,
+        "runs without a supervisor": orphaned,
+        "videos rebuilt": rebuilt.videos,
+        "jobs rebuilt": rebuilt.jobs,
+    }

@@ -1,0 +1,157 @@
+"""The runs that were launched and have not ended, as one small file each, in a folder beside Dagster's records.
+
+A launch is a file that appears whole, and outlives whoever wrote it and whoever reads it. The supervisor, one
+per folder, holds a lock for as long as it lives: whoever can take that lock knows that there is none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any
+
+import dagster as dg
+
+from content_pipeline.artifacts import try_lock, write_whole
+from content_pipeline.launcher.names import JOB_TAG, OWNER_TAG, PARTITION_TAG, PRIORITY_TAG
+from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX
+
+FOLDER = "launches"
+CARRIED_BEFORE = "somebody before"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A run that is to be executed. `worker`, `pid` and `log` are known once somebody carried it."""
+
+    run_id: str
+    job_name: str
+    partition_key: str | None = None
+    job_tag: str | None = None
+    assets: tuple[str, ...] = ()
+    priority: int = 0
+    environment: dict[str, str] = field(default_factory=dict)
+    folder: str = "/"
+    worker: str | None = None
+    pid: int | None = None
+    log: str | None = None
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Launch:
+        return cls(**{**value, "assets": tuple(value["assets"])})
+
+
+def launch_of(run: dg.DagsterRun) -> Launch:
+    """What a supervisor needs to know; settings reach it the way they reached the process that launches."""
+    environment = {name: value for name, value in os.environ.items() if name.startswith(ENV_PREFIX)}
+    config = Path(environment.get(f"{ENV_PREFIX}CONFIG", CONFIG_FILE_NAME)).absolute()
+    if config.exists():
+        environment[f"{ENV_PREFIX}CONFIG"] = str(config)
+    return Launch(
+        run_id=run.run_id,
+        job_name=run.job_name,
+        partition_key=run.tags.get(PARTITION_TAG),
+        job_tag=run.tags.get(JOB_TAG),
+        worker=run.tags.get(OWNER_TAG, CARRIED_BEFORE if run.status is dg.DagsterRunStatus.STARTED else None),
+        assets=tuple(sorted(key.to_user_string() for key in run.asset_selection or ())),
+        priority=int(run.tags.get(PRIORITY_TAG, "0")),
+        environment=environment,
+        folder=str(Path.cwd()),
+    )
+
+
+class Spool:
+    def __init__(self, home: Path) -> None:
+        self._folder = home / FOLDER
+
+    def add(self, launch: Launch) -> None:
+        """Idempotent: a run that is launched twice is one launch."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self._entry(launch.run_id), json.dumps(asdict(launch)).encode())
+
+    def note_child(self, launch: Launch, worker: str, pid: int, log: Path) -> Launch:
+        carried = replace(launch, worker=worker, pid=pid, log=str(log))
+        self.add(carried)
+        return carried
+
+    def get(self, run_id: str) -> Launch | None:
+        try:
+            return Launch.from_json(json.loads(self._entry(run_id).read_bytes()))
+        except FileNotFoundError:
+            return None
+
+    def run_ids(self) -> frozenset[str]:
+        """Names only: cheap enough to be asked several times a second."""
+        return self._names(".json")
+
+    def remove(self, run_id: str) -> None:
+        self._entry(run_id).unlink(missing_ok=True)
+        self._wish(run_id).unlink(missing_ok=True)
+
+    # --- stopping one
+
+    def ask_to_stop(self, run_id: str) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._wish(run_id).touch()
+
+    def asked_to_stop(self) -> frozenset[str]:
+        return self._names(".stop")
+
+    # --- the supervisor's lock
+
+    @contextlib.contextmanager
+    def supervising(self, card: dict[str, Any], patience_s: float = 2.0) -> Iterator[bool]:
+        """Hold the lock while the block runs; False when somebody else keeps it. `card` says who we are.
+
+        Children inherit the lock: it is free again when the supervisor and all that it started are gone.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with self._lock_file().open("a+") as file:
+            deadline = time.monotonic() + patience_s
+            while not try_lock(file):
+                if time.monotonic() > deadline:
+                    yield False
+                    return
+                time.sleep(0.05)
+            _rewrite(file, card)
+            yield True
+            file.truncate(0)
+
+    def supervisor(self) -> dict[str, Any] | None:
+        """The card of the supervisor that lives, if one does."""
+        try:
+            with self._lock_file().open("r") as file:
+                if try_lock(file, shared=True):
+                    return None
+                text = file.read()
+        except FileNotFoundError:
+            return None
+        return dict(json.loads(text)) if text else {"pid": None, "build": None}
+
+    def _lock_file(self) -> Path:
+        return self._folder / "supervisor.lock"
+
+    def _entry(self, run_id: str) -> Path:
+        return self._folder / f"{run_id}.json"
+
+    def _wish(self, run_id: str) -> Path:
+        return self._folder / f"{run_id}.stop"
+
+    def _names(self, ending: str) -> frozenset[str]:
+        try:
+            names = os.listdir(self._folder)  # noqa: PTH208 - names are all that is needed, often
+        except FileNotFoundError:
+            return frozenset()
+        return frozenset(name.removesuffix(ending) for name in names if name.endswith(ending) and name[0] != ".")
+
+
+def _rewrite(file: IO[str], card: dict[str, Any]) -> None:
+    file.truncate(0)
+    file.seek(0)
+    json.dump(card, file)
+    file.flush()

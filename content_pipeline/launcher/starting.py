@@ -1,0 +1,77 @@
+"""Seeing to it that a supervisor lives: found by its lock, started when there is none, replaced when it is outdated."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import content_pipeline
+from content_pipeline.launcher.spool import Spool
+
+IDLE_S = 300.0
+
+ON_ITS_WAY_S = 5.0
+
+_started: dict[Path, tuple[subprocess.Popen[bytes], float]] = {}
+
+
+def ensure_supervisor(home: Path, idle_s: float = IDLE_S) -> None:
+    """Returns at once; what was launched waits for it. Two that start at one moment agree by the lock."""
+    on_its_way = _is_on_its_way(home)
+    card = Spool(home).supervisor()
+    if card is not None and card["build"] in (None, build()):
+        return
+    if card is None and on_its_way:
+        return
+    if card is not None:
+        drain_supervisor(home)  # it runs code of before an upgrade: what it does is finished, or handed over
+    _started[home] = _start(home, idle_s), time.monotonic()
+
+
+def _is_on_its_way(home: Path) -> bool:
+    """Whether this process started one a moment ago. Asks after it, so that none is left as a zombie."""
+    process, since_s = _started.get(home, (None, 0.0))
+    return process is not None and process.poll() is None and time.monotonic() - since_s < ON_ITS_WAY_S
+
+
+def is_outdated(home: Path) -> bool:
+    """Whether a supervisor lives that runs other code than this."""
+    card = Spool(home).supervisor()
+    return card is not None and card["build"] != build()
+
+
+def drain_supervisor(home: Path) -> int | None:
+    """Ask the supervisor, if one lives, to end what it does and to go; returns its pid."""
+    card = Spool(home).supervisor()
+    pid = None if card is None else card["pid"]
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    return pid
+
+
+def _start(home: Path, idle_s: float) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "content_pipeline.cli", "worker", "--background", "--idle-seconds", str(idle_s)]
+    log = home / "supervisor.log"
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            env={**os.environ, "DAGSTER_HOME": str(home)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # it outlives whoever started it, and a terminal's Ctrl-C is not for it
+        )
+
+
+def build() -> str:
+    """Which code this is: changes with every edit of the package."""
+    root = Path(content_pipeline.__file__).parent
+    marks = sorted((str(path.relative_to(root)), path.stat().st_mtime_ns) for path in root.rglob("*.py"))
+    return hashlib.sha256(repr((content_pipeline.__version__, marks)).encode()).hexdigest()[:16]

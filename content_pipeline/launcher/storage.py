@@ -1,0 +1,207 @@
+"""Dagster's records in SQLite, with connections that are kept and one database for the events of all runs.
+
+Stock Dagster makes an engine, a connection and the SQL anew for every statement, and a database with all its tables
+for every run: two thirds of what a small run costs. Same schema, same queries; `dagster.yaml` names this class.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from dagster import DagsterInstance, StringSource
+
+from content_pipeline.launcher import _dagster_internals as internals
+from content_pipeline.manifest.sqlite import wal_is_safe
+
+BUSY_TIMEOUT_S = 30
+KEPT, AT_MOST = 2, 64  # connections of one process: the UI asks from many threads
+
+Opened = TypeVar("Opened")
+
+_engines: dict[str, sa.Engine] = {}
+_adding = threading.Lock()
+
+
+def _engine(url: str) -> sa.Engine:
+    """The engine of this process for a database; the SQL it has compiled outlives a fork, its connections do not."""
+    with _adding:
+        if url not in _engines:
+            engine = sa.create_engine(
+                url,
+                poolclass=sa.QueuePool,
+                pool_size=KEPT,
+                max_overflow=AT_MOST - KEPT,
+                connect_args={"timeout": BUSY_TIMEOUT_S},
+            )
+            sa.event.listen(engine, "connect", _set_pragmas)
+            _engines[url] = engine
+        return _engines[url]
+
+
+def _set_pragmas(connection: Any, _record: Any) -> None:
+    """With WAL a commit waits for the disk at checkpoints only: a killed process loses nothing, a power cut the
+    last moments of history, which the manifest fills in again. Without WAL only FULL is safe from a power cut."""
+    wanted = "wal" if wal_is_safe(sqlite3.sqlite_version_info) else "truncate"
+    if connection.execute("PRAGMA journal_mode").fetchone() != (wanted,):
+        connection.execute(f"PRAGMA journal_mode={wanted}").fetchone()
+    connection.execute(f"PRAGMA synchronous={'NORMAL' if wanted == 'wal' else 'FULL'}")
+
+
+def _close_connections() -> None:
+    """SQLite's locks belong to a process, its notes of them are inherited: a child that finds its parent's
+    connection open would believe in locks it does not hold, and lose what it writes."""
+    for engine in _engines.values():
+        engine.dispose()
+
+
+os.register_at_fork(before=_close_connections)
+
+
+@contextmanager
+def _begun(url: str) -> Iterator[sa.Connection]:
+    with _engine(url).begin() as connection:
+        yield connection
+
+
+class KeptRuns(internals.SqliteRunStorage):
+    def connect(self) -> Any:  # Dagster names a type that contextlib keeps to itself
+        return _begun(self._conn_string)
+
+
+class KeptSchedules(internals.SqliteScheduleStorage):
+    def connect(self) -> Any:  # Dagster names a type that contextlib keeps to itself
+        return _begun(self._conn_string)
+
+
+class KeptEvents(internals.ConsolidatedSqliteEventLogStorage):
+    """Live logs are polled for: a kept connection does not touch the file that the stock watcher looks at."""
+
+    def __init__(self, base_dir: str) -> None:
+        self._watcher: internals.SqlPollingEventWatcher | None = None
+        self._tables: set[str] = set()
+        super().__init__(base_dir)
+
+    def _init_db(self) -> None:
+        """Done by `make`, under a lock. Stock Dagster's forgets to commit the revision here."""
+
+    def make(self) -> KeptEvents:
+        """The tables, if need be the rest of them; the revision comes last, and says that all is there."""
+        with self._connect() as connection:
+            internals.make_event_tables(connection)
+        self.reindex_events()
+        self.reindex_assets()
+        with self._connect() as connection:
+            internals.stamp_event_tables(connection)
+        return self
+
+    def _connect(self) -> Any:
+        return _begun(self._conn_string)
+
+    def has_table(self, table_name: str) -> bool:
+        if table_name not in self._tables:
+            with self._connect() as connection:
+                if not sa.inspect(connection).has_table(table_name):
+                    return False
+            self._tables.add(table_name)
+        return True
+
+    def watch(self, run_id: str, cursor: str | None, callback: Callable[..., Any]) -> None:
+        if self._watcher is None:
+            self._watcher = internals.SqlPollingEventWatcher(self)
+        self._watcher.watch_run(run_id, cursor, callback)
+
+    def end_watch(self, run_id: str, handler: Callable[..., Any]) -> None:
+        if self._watcher is not None:
+            self._watcher.unwatch_run(run_id, handler)
+
+    def alembic_version(self) -> internals.AlembicVersion:
+        with self._connect() as connection:
+            return internals.event_log_revision(connection)
+
+    def dispose(self) -> None:
+        if self._watcher is not None:
+            self._watcher.close()
+            self._watcher = None
+
+
+class SqliteRecords(internals.DagsterStorage, internals.ConfigurableClass):
+    """What `dagster.yaml` names. Every process opens its own."""
+
+    def __init__(self, base_dir: str, inst_data: internals.ConfigurableClassData | None = None) -> None:
+        history, schedules = Path(base_dir) / "history", Path(base_dir) / "schedules"
+        self._inst_data = inst_data
+        self._runs = _opened(history, "runs", KeptRuns, lambda: KeptRuns.from_local(str(history)))
+        self._schedules = _opened(
+            schedules, "schedules", KeptSchedules, lambda: KeptSchedules.from_local(str(schedules))
+        )
+        self._events = _opened(
+            history, "event_log", lambda _url: KeptEvents(str(history)), lambda: KeptEvents(str(history)).make()
+        )
+        super().__init__()  # type: ignore[no-untyped-call]  # of Dagster's mix-in
+
+    @property
+    def inst_data(self) -> internals.ConfigurableClassData | None:
+        return self._inst_data
+
+    @classmethod
+    def config_type(cls) -> dict[str, Any]:
+        return {"base_dir": StringSource}
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: internals.ConfigurableClassData | None, config_value: Mapping[str, Any]
+    ) -> SqliteRecords:
+        return cls(inst_data=inst_data, **config_value)
+
+    def register_instance(self, instance: DagsterInstance) -> None:
+        super().register_instance(instance)
+        for part in (self._runs, self._events, self._schedules):
+            if not part.has_instance:
+                part.register_instance(instance)
+
+    @property
+    def event_log_storage(self) -> internals.EventLogStorage:
+        return self._events
+
+    @property
+    def run_storage(self) -> internals.RunStorage:
+        return self._runs
+
+    @property
+    def schedule_storage(self) -> internals.ScheduleStorage:
+        return self._schedules
+
+    # Only the stock classes can be named part by part.
+    event_storage_data = run_storage_data = schedule_storage_data = property(lambda _self: None)
+
+    def dispose(self) -> None:
+        for part in (self._events, self._runs, self._schedules):
+            part.dispose()
+
+
+def _opened(folder: Path, name: str, known: Callable[[str], Opened], new: Callable[[], Opened]) -> Opened:
+    """A database as it is, or made by one process while the others wait."""
+    url = internals.create_db_conn_string(str(folder), name)
+    if _is_stamped(folder / f"{name}.db", url):
+        return known(url)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{name}.making").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return known(url) if _is_stamped(folder / f"{name}.db", url) else new()
+
+
+def _is_stamped(path: Path, url: str) -> bool:
+    """Whether Dagster has finished making it: the revision is written last."""
+    if not path.exists():
+        return False
+    with _begun(url) as connection:
+        has_version = sa.inspect(connection).has_table("alembic_version")
+        return has_version and connection.execute(sa.text("SELECT 1 FROM alembic_version")).first() is not None

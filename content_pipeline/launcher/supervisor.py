@@ -1,0 +1,216 @@
+"""The supervisor: takes in the runs that Dagster launches, and gives each to a child with everything loaded.
+
+It keeps nothing that is not in the spool, in Dagster's records or in the manifest: killed at any moment, it is
+followed by another that goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+from content_pipeline.agenda import recipe_of
+from content_pipeline.artifacts import ArtifactStore
+from content_pipeline.errors import BadSettings, PipelineError
+from content_pipeline.launcher.admission import Admitted, NotYet, Refused, admit, is_whole
+from content_pipeline.launcher.delivery import Errand
+from content_pipeline.launcher.hands import Hands
+from content_pipeline.launcher.held import Held
+from content_pipeline.launcher.home import log_path
+from content_pipeline.launcher.names import parse_job_tag
+from content_pipeline.launcher.outcome import Outcome, Watcher
+from content_pipeline.launcher.runs import Compose, Runs
+from content_pipeline.launcher.spool import Launch, Spool
+from content_pipeline.launcher.starting import build
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.steering import Which
+from content_pipeline.settings import Settings, load
+from content_pipeline.workers.identity import gone_among, this_worker
+from content_pipeline.workers.warm import HEAVY, warm
+
+ASK_AGAIN_S = 1.0
+HAND_OVER_S = 5.0
+
+
+@dataclass
+class _Waiting:
+    launch: Launch
+    not_before_s: float = 0.0
+
+
+class Supervisor:
+    """`idle_s`: how long to stay without work; None means for ever."""
+
+    def __init__(
+        self, home: Path, settings: Settings, compose: Compose, watcher: Watcher, idle_s: float | None
+    ) -> None:
+        self._spool = Spool(home)
+        self._settings = settings
+        self._compose = compose
+        self._idle_s = idle_s
+        self._manifest = open_manifest(settings)
+        self._runs = Runs(settings, compose)
+        self._watcher = watcher
+        self._hands = Hands(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)
+        self._waiting: dict[str, _Waiting] = {}
+        self._carried: dict[str, Launch] = {}
+        self._busy_s = time.monotonic()
+        self._drain_by_s: float | None = None
+
+    def serve(self, in_place_of_another: bool = False) -> bool:
+        """Until drained or idle; False when another supervisor lives, and does not give way."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._asked_to_drain)
+        card = {"worker": this_worker(), "pid": os.getpid(), "build": build()}
+        patience_s = self._settings.queue.grace_s + HAND_OVER_S if in_place_of_another else HAND_OVER_S
+        while True:
+            with self._spool.supervising(card, patience_s) as alone:
+                if not alone:
+                    return False
+                self._work()
+            # A launch that came while the lock was given up found a supervisor, and started none.
+            if self._drain_by_s is not None or not self._spool.run_ids():
+                return True
+
+    def _work(self) -> None:
+        warm(HEAVY)
+        self._runs.prepare()
+        self._take_over()
+        self._busy_s = time.monotonic()
+        try:
+            while not self._is_done():
+                self._take_in()
+                self._hear_wishes()
+                self._fill()
+                self._hands.turn()
+        finally:
+            for held in self._hands.let_go():
+                self._watcher.ended(replace(held.outcome, status="pending", note="handed over"))
+            self._sweep()
+
+    def _asked_to_drain(self, _number: int, _frame: FrameType | None) -> None:
+        """No new work; what runs may end. Asked twice, it is given back at once."""
+        again = self._drain_by_s is not None
+        self._drain_by_s = time.monotonic() + (0.0 if again else self._settings.queue.grace_s)
+
+    def _is_done(self) -> bool:
+        now_s = time.monotonic()
+        if self._hands.held:
+            self._busy_s = now_s
+            return self._drain_by_s is not None and now_s > self._drain_by_s
+        if self._drain_by_s is not None:
+            return True
+        if self._waiting:
+            self._busy_s = now_s
+        return self._idle_s is not None and now_s - self._busy_s > self._idle_s
+
+    # --- taking work
+
+    def _take_over(self) -> None:
+        """What a supervisor before this one left behind: its jobs come back, its runs go on."""
+        self._manifest.rescue(gone_among(self._manifest.workers()))
+        self._sweep()
+        self._runs.adopt(self._spool)
+
+    def _sweep(self) -> None:
+        ArtifactStore(self._settings.state_dir.absolute() / "artifacts").sweep()
+
+    def _take_in(self) -> None:
+        for run_id in self._spool.run_ids() - self._waiting.keys() - self._carried.keys():
+            launch = self._spool.get(run_id)
+            if launch is not None:
+                self._waiting[run_id] = _Waiting(launch)
+
+    def _fill(self) -> None:
+        if self._drain_by_s is not None:
+            return
+        now_s = time.monotonic()
+        due = [one for one in self._waiting.values() if one.not_before_s <= now_s]
+        for one in sorted(due, key=lambda one: -one.launch.priority):
+            if not self._hands.has_room:
+                return
+            self._try_to_start(one)
+
+    def _try_to_start(self, one: _Waiting) -> None:
+        launch = one.launch
+        try:
+            settings = self._settings_of(launch)
+            recipe = recipe_of(settings).config_hash
+            decision = self._hands.patiently(lambda: admit(launch, self._manifest, self._hands.id, recipe))
+        except PipelineError as error:
+            decision = Refused(f"{error} {error.hint}")
+        match decision:
+            case NotYet():
+                one.not_before_s = time.monotonic() + ASK_AGAIN_S
+            case Refused(why, needless):
+                del self._waiting[launch.run_id]
+                self._end(launch.run_id, f"Nothing to do: {why}." if needless else f"Refused: {why}.", needless)
+            case Admitted(job):
+                del self._waiting[launch.run_id]
+                outcome = Outcome(Path(job.video_path) if job else Path(launch.job_name), launch.partition_key)
+                held = Held(launch.run_id, job, replace(outcome, status="running"), recipe)
+                held.launched, held.whole, held.run_id = True, is_whole(launch), launch.run_id
+                self._start(launch, held, settings)
+
+    def _settings_of(self, launch: Launch) -> Settings:
+        """As they are now where the run was launched: an edited settings file counts from the next run on."""
+        with contextlib.chdir(launch.folder):
+            settings = load(env=launch.environment).settings
+            places = {
+                "db": settings.manifest_url,
+                "state_dir": settings.state_dir.absolute(),
+                "output_dir": settings.output_dir.absolute(),
+            }
+        if places["db"] != self._settings.manifest_url:
+            raise BadSettings(
+                f"this run's manifest is {places['db']}, and this worker's is {self._settings.manifest_url}"
+            )
+        return settings.model_copy(update=places)
+
+    def _start(self, launch: Launch, held: Held, settings: Settings) -> None:
+        log = log_path(settings, f"run-{launch.run_id}")
+        errand = Errand(held.job, launch.run_id, cores=self._cores())
+        pid = self._hands.start(held, errand, settings, Runs(settings, self._compose), log)
+        self._carried[launch.run_id] = self._spool.note_child(launch, self._hands.id, pid, log)
+
+    def _cores(self) -> int:
+        """How many cores a child may use: all of them when nothing else is to be done."""
+        slots = self._settings.worker_count
+        return max(1, slots // min(slots, len(self._hands.held) + len(self._waiting) + 1))
+
+    # --- ending
+
+    def _hear_wishes(self) -> None:
+        """Runs that a person terminated."""
+        for run_id in self._spool.asked_to_stop():
+            if run_id in self._carried:
+                self._hands.stop(self._hands.held[run_id])
+                continue
+            waiting = self._waiting.pop(run_id, None)
+            if waiting is not None and waiting.launch.job_tag is not None:
+                job_id, _ = parse_job_tag(waiting.launch.job_tag)
+                self._manifest.cancel(Which(job_ids=[job_id], if_possible=True))
+            self._end(run_id, "Terminated before a worker took it.", cancelled=True)
+
+    def _ended(self, held: Held, outcome: Outcome) -> None:
+        launch = self._carried.pop(held.name)
+        self._watcher.ended(outcome)
+        if held.run_status is not None or (held.failure is not None and not held.lost):
+            self._spool.remove(held.name)  # the child has ended the run
+        elif outcome.status == State.PENDING and not held.stopped:
+            self._runs.note(held.name, f"{outcome.error}. The run goes on in another process.")
+            self._waiting[held.name] = _Waiting(launch)
+        else:
+            why = outcome.error if outcome.error is not None else "The worker process had to be killed."
+            self._end(held.name, why, cancelled=held.stopped)
+
+    def _end(self, run_id: str, why: str, cancelled: bool = False) -> None:
+        end = self._runs.end_as_cancelled if cancelled else self._runs.end_as_failed
+        end(run_id, why)
+        self._spool.remove(run_id)

@@ -1,0 +1,24 @@
+"""Forgetting what nobody needs any more: old history, the jobs of recordings that are gone, unused artifacts, logs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from content_pipeline.artifacts import ArtifactStore
+from content_pipeline.manifest.catalog import Catalog
+from content_pipeline.manifest.store import Manifest
+from content_pipeline.settings import Settings
+
+
+def forget_old(settings: Settings, manifest: Manifest, before: datetime) -> dict[str, int]:
+    """What was removed, counted."""
+    pruned = manifest.prune(before)
+    state = settings.state_dir.absolute()
+    pruned["artifacts"] = ArtifactStore(state / "artifacts").collect(
+        Catalog(manifest.engine).stage_keys(), before.timestamp()
+    )
+    logs = [log for log in (state / "logs").glob("*.log") if log.stat().st_mtime < before.timestamp()]
+    for log in logs:
+        log.unlink(missing_ok=True)
+    pruned["logs"] = len(logs)
+    return pruned

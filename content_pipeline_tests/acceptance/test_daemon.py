@@ -1,0 +1,257 @@
+"""The product as it is left running: `content-ai dev`, a watched folder, and everything killed in turn."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from content_pipeline.launcher.spool import Spool
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import Job
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.settings import load
+from content_pipeline_tests import samples
+from content_pipeline_tests.launching import eventually
+
+LEASE_S = 10
+
+
+class Dev:
+    """A running `content-ai dev`, and what a person can see and do from outside."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.library, self.output, self.state = folder / "library", folder / "output", folder / "state"
+        self.library.mkdir(parents=True)
+        self.config = folder / "content-ai.toml"
+        self.configure()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.log = folder / "dev.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, **values: str) -> None:
+        """Write the settings file; `detection__rms_threshold="0.2"` means `[detection] rms_threshold = 0.2`."""
+        base = {
+            "library__settle_s": "0.5",
+            "schedule__watch_interval_s": "1",
+            "queue__heartbeat_s": "1",
+            "queue__lease_s": str(LEASE_S),
+        }
+        sections: dict[str, list[str]] = {}
+        for name, value in {**base, **values}.items():
+            section, key = name.split("__")
+            sections.setdefault(section, []).append(f"{key} = {value}")
+        self.config.write_text("\n".join(f"[{name}]\n" + "\n".join(lines) for name, lines in sections.items()))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CONTENT_AI_", "DAGSTER"))}
+        return {**kept, "CONTENT_AI_STATE_DIR": str(self.state), "CONTENT_AI_OUTPUT_DIR": str(self.output)}
+
+    def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "content_pipeline.cli", *arguments]
+        return subprocess.run(
+            command, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "content_pipeline.cli", "dev", "--watch", str(self.library)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, "--port", str(self.port)],
+                env=self.environment,
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        eventually(self._answers, "the UI answers", 120)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(60)
+            self._process = None
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError):
+            return "data" in self.graphql("{ version }")
+        return False
+
+    def graphql(self, query: str, **variables: Any) -> dict[str, Any]:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/graphql",
+            json.dumps({"query": query, "variables": variables}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            found: dict[str, Any] = json.load(answer)
+        assert "errors" not in found, found
+        return found
+
+    # --- looking
+
+    def job(self, name: str) -> Job | None:
+        settings = load(flags={"state_dir": self.state}, env={}).settings
+        found = [job for job in open_manifest(settings).list() if job.video_path.endswith(name)]
+        return found[0] if found else None
+
+    def is_done(self, name: str) -> bool:
+        job = self.job(name)
+        return job is not None and job.status is State.SUCCEEDED
+
+    def runs(self) -> dict[str, str]:
+        query = "{ runsOrError { ... on Runs { results { runId status } } } }"
+        results = self.graphql(query)["data"]["runsOrError"]["results"]
+        return {run["runId"]: run["status"] for run in results}
+
+    def stale_status(self, asset: str, key: str) -> str | None:
+        query = """query($asset: String!, $key: String!) { assetNodeOrError(assetKey: {path: [$asset]}) {
+            ... on AssetNode { staleStatus(partition: $key) } } }"""
+        found: str | None = self.graphql(query, asset=asset, key=key)["data"]["assetNodeOrError"].get("staleStatus")
+        return found
+
+    def launch(self, job_name: str) -> None:
+        mutation = """mutation($job: String!) { launchRun(executionParams: {mode: "default", selector: {
+            repositoryLocationName: "content_pipeline", repositoryName: "__repository__", jobName: $job}}) {
+            __typename } }"""
+        found = self.graphql(mutation, job=job_name)["data"]["launchRun"]["__typename"]
+        assert found == "LaunchRunSuccess", found
+
+    @property
+    def spool(self) -> Spool:
+        return Spool(self.state / "dagster")
+
+    def processes(self, *words: str) -> list[int]:
+        """The live processes of this project whose command has these words, but for the command itself."""
+        mark = f"CONTENT_AI_STATE_DIR={self.state}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                if mark in (folder / "environ").read_bytes().split(b"\0") and all(word in command for word in words):
+                    found.append(int(folder.name))
+        own = {os.getpid()} | ({self._process.pid} if self._process is not None else set())
+        return sorted(set(found) - own)
+
+
+@pytest.fixture(scope="module")
+def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+    found = Dev(tmp_path_factory.mktemp("dev"))
+    found.start()
+    try:
+        yield found
+    finally:
+        found.stop()
+        for pid in found.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def recordings(samples_folder: Path) -> dict[str, Path]:
+    return {
+        name: samples.recording(samples_folder, f"{name}.mp4", seconds=seconds, size=size, bursts=((2, 3), (5, 6)))
+        for name, seconds, size in (("slow", 8, (320, 180)), ("killed", 30, (640, 360)), ("again", 9, (320, 180)))
+    }
+
+
+def copy_slowly(source: Path, target: Path, seconds: float) -> None:
+    data = source.read_bytes()
+    pieces = 8
+    with target.open("wb") as file:
+        for number in range(pieces):
+            file.write(data[number * len(data) // pieces : (number + 1) * len(data) // pieces])
+            file.flush()
+            time.sleep(seconds / pieces)
+
+
+def test_a_recording_that_is_copied_slowly_is_left_alone_until_it_is_whole_and_then_done(dev: Dev, recordings):
+    copy_slowly(recordings["slow"], dev.library / "slow.mp4", 12)
+    assert dev.job("slow.mp4") is None
+    eventually(lambda: dev.is_done("slow.mp4"), "the montage was made")
+    job = dev.job("slow.mp4")
+    assert (job.attempt_count, job.crash_count) == (1, 0)
+    assert (dev.output / f"{job.video_key}.mp4").exists()
+    assert dev.runs()[job.run_id] == "SUCCESS"
+
+
+def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings):
+    """The child, the supervisor, the daemon and the code servers, one after the other and then together."""
+    dev.configure(render__mode='"encode"', render__preset='"veryslow"')
+    shutil.copy(recordings["killed"], dev.library / "killed.mp4")
+    eventually(lambda: (job := dev.job("killed.mp4")) is not None and job.run_id is not None, "it is being done")
+    run = dev.job("killed.mp4").run_id
+    first = dev.spool.get(run).pid
+    for pid in dev.processes("dagster._daemon") + dev.processes("api grpc"):
+        os.kill(pid, signal.SIGKILL)
+    assert dev.spool.get(run).pid == first, "a run does not need the daemon"
+    os.kill(dev.spool.supervisor()["pid"], signal.SIGKILL)
+    for pid in dev.processes("dagster._daemon"):
+        os.kill(pid, signal.SIGKILL)
+    dev.configure()
+    killed_s = time.monotonic()
+    eventually(lambda: dev.is_done("killed.mp4"), "it ended right", LEASE_S + 90)
+    assert time.monotonic() - killed_s < LEASE_S + 90
+    eventually(lambda: "STARTED" not in dev.runs().values(), "no run stays started", 60)
+    assert dev.cli("queue", "check").returncode == 0
+
+
+def test_a_run_that_is_terminated_in_the_ui_ends_as_cancelled_with_its_job(dev: Dev, recordings, samples_folder: Path):
+    dev.configure(render__mode='"encode"', render__preset='"veryslow"')
+    long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
+    shutil.copy(long, dev.library / "long.mp4")
+    eventually(lambda: (job := dev.job("long.mp4")) is not None and job.run_id is not None, "it is being done")
+    run = dev.job("long.mp4").run_id
+    child = dev.spool.get(run).pid
+    mutation = "mutation($id: String!) { terminateRun(runId: $id) { __typename } }"
+    assert dev.graphql(mutation, id=run)["data"]["terminateRun"]["__typename"] == "TerminateRunSuccess"
+    eventually(lambda: dev.runs()[run] == "CANCELED", "the run is cancelled", 20)
+    eventually(lambda: dev.job("long.mp4").status is State.CANCELLED, "the job is cancelled", 20)
+    assert not Path(f"/proc/{child}").exists()
+    dev.configure()
+
+
+def test_a_manifest_that_is_deleted_is_rebuilt_and_nothing_is_done_again(dev: Dev):
+    before, runs = dev.job("slow.mp4"), dev.runs()
+    for path in dev.state.glob("queue.db*"):
+        path.unlink()
+    eventually(lambda: dev.is_done("slow.mp4"), "the job is back", 90)
+    after = dev.job("slow.mp4")
+    assert (after.video_key, after.stage_keys, after.output_hashes) == (
+        before.video_key,
+        before.stage_keys,
+        before.output_hashes,
+    )
+    assert set(dev.runs()) == set(runs)
+
+
+def test_a_changed_threshold_shows_as_stale_and_the_nightly_backfill_re_decides_without_decoding(dev: Dev):
+    key = dev.job("slow.mp4").video_key
+    dev.configure(detection__rms_threshold="0.2", schedule__quiet_hours='"00:00-23:59"')
+    eventually(lambda: dev.stale_status("detections", key) == "STALE", "the UI shows it as stale", 60)
+    dev.launch("nightly_backfill")
+    eventually(lambda: dev.stale_status("detections", key) == "FRESH", "it is fresh again", 90)
+    eventually(lambda: dev.is_done("slow.mp4"), "it is done")
+    job = dev.job("slow.mp4")
+    assert {stage for stage, cost in job.cost.items() if not cost["reused"]} <= {"detections", "montage"}
+
+
+def test_when_it_ends_no_process_and_no_draft_is_left(dev: Dev):
+    dev.stop()
+    eventually(lambda: not dev.processes(), "every process has ended", 60)
+    assert list((dev.state / "artifacts" / ".drafts").glob("*")) == []
+    assert "STARTED" not in str(dev.cli("queue", "status").stdout)

@@ -1,0 +1,74 @@
+"""The manifest's file is deleted, and the commands bring it back."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from content_pipeline_tests import samples
+from content_pipeline_tests.acceptance.test_cli import content_ai
+from content_pipeline_tests.acceptance.test_queue_cli import queue
+
+
+@pytest.fixture
+def processed(tmp_path: Path, samples_folder: Path) -> Path:
+    """The folder of a project; outputs lie beside the recording, where only the manifest tells the two apart."""
+    library = tmp_path / "library"
+    library.mkdir()
+    shutil.copy2(samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),)), library / "game.mp4")
+    done = process(tmp_path)
+    assert done["totals"]["stages_computed"] == 4
+    return tmp_path
+
+
+def process(folder: Path, *more: str) -> dict:
+    done = content_ai("process", "-i", folder / "library", "-o", folder / "library", *more, "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def lose_the_manifest(folder: Path) -> None:
+    (folder / ".content-ai" / "queue.db").unlink()
+
+
+def logs(folder: Path) -> int:
+    return len(list((folder / ".content-ai" / "logs").iterdir()))
+
+
+def test_process_finds_everything_done_although_the_manifest_was_deleted(processed: Path):
+    logs_before = logs(processed)
+    lose_the_manifest(processed)
+    done = process(processed)
+    assert done["totals"]["videos"] == done["totals"]["succeeded"] == 1
+    assert (done["totals"]["stages_computed"], done["totals"]["stages_reused"]) == (0, 4)
+    assert logs(processed) == logs_before, "no child was started"
+    assert queue(processed, "check") == {"violations": []}
+
+    lose_the_manifest(processed)
+    told = content_ai("process", "-i", processed / "library", "-o", processed / "library", cwd=processed)
+    assert "The manifest was lost: 1 videos and 1 jobs were rebuilt" in told.stderr
+
+
+def test_rebuild_brings_back_the_jobs_and_says_so(processed: Path):
+    (before,) = queue(processed, "list")
+    assert queue(processed, "rebuild") == {"videos": 0, "jobs": 0, "unknown": 0}
+    lose_the_manifest(processed)
+    assert queue(processed, "rebuild") == {"videos": 1, "jobs": 1, "unknown": 0}
+    (after,) = queue(processed, "list")
+    for name in ("status", "video_key", "config_hash", "stage_keys", "output_hashes", "results"):
+        assert after[name] == before[name]
+    (line,) = queue(processed, "show", after["job_id"])["transitions"]
+    assert line["reason"] == "rebuilt from Dagster's records"
+    assert "0 videos and 0 jobs" in content_ai("queue", "rebuild", cwd=processed).stdout
+
+
+def test_what_a_person_forgot_is_not_rebuilt(processed: Path):
+    assert queue(processed, "clear", "--manifest", "--yes") == {"cleared": 1}
+    assert queue(processed, "rebuild") == {"videos": 0, "jobs": 0, "unknown": 0}
+    assert queue(processed, "list") == []
+
+
+def test_without_records_there_is_nothing_to_rebuild_and_none_are_made(tmp_path: Path):
+    assert queue(tmp_path, "rebuild") == {"videos": 0, "jobs": 0, "unknown": 0}
+    assert not (tmp_path / ".content-ai" / "dagster").exists()

@@ -1,0 +1,247 @@
+"""The run launcher, judged by killing what it is made of: real runs, a real supervisor, real children."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline_tests import samples
+from content_pipeline_tests.launching import LaunchedProject, eventually, launched_project
+
+SUCCESS, FAILURE, CANCELED = (
+    dg.DagsterRunStatus.SUCCESS,
+    dg.DagsterRunStatus.FAILURE,
+    dg.DagsterRunStatus.CANCELED,
+)
+SLOW = {"RENDER__MODE": "encode", "RENDER__PRESET": "veryslow"}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LaunchedProject]:
+    with launched_project(tmp_path, monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+def game(project: LaunchedProject, samples_folder: Path) -> LaunchedProject:
+    """One recording, enqueued."""
+    short = samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
+    shutil.copy(short, project.library / "game.mp4")
+    project.enqueue()
+    return project
+
+
+@pytest.fixture
+def long_game(project: LaunchedProject, samples_folder: Path) -> LaunchedProject:
+    """One recording whose montage takes a while."""
+    long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
+    shutil.copy(long, project.library / "game.mp4")
+    project.set(**SLOW)
+    project.enqueue()
+    return project
+
+
+def test_a_launched_run_is_carried_out_and_committed_and_the_supervisor_stays_for_the_next(game: LaunchedProject):
+    (run,) = game.launch_due().values()
+    assert game.ends(run) is SUCCESS
+    job = game.job("game.mp4")
+    assert (job.status, job.run_id, job.attempt_count) == (State.SUCCEEDED, run, 1)
+    assert set(job.stage_keys) == {"fingerprint", "energy", "detections", "montage"}
+    assert game.manifest.check() == []
+    supervisor = game.supervisor()
+    again = game.launch_by_hand(job.video_key)
+    assert game.ends(again) is SUCCESS
+    assert game.supervisor() == supervisor
+    assert game.job("game.mp4").status is State.SUCCEEDED
+    assert game.launch_due() == {}
+
+
+@pytest.mark.parametrize("point", ["fingerprint_sealed", "energy_sealed", "montage_sealed"])
+def test_a_killed_child_is_followed_by_another_that_goes_on_after_the_finished_steps(game: LaunchedProject, point: str):
+    game.set(KILL_AT=f"child:{point}")
+    (run,) = game.launch_due().values()
+    assert game.ends(run) is SUCCESS
+    job = game.job("game.mp4")
+    assert (job.status, job.crash_count, job.run_id) == (State.SUCCEEDED, 1, run)
+    assert [one.outcome for one in game.manifest.attempts(job.job_id)] == ["crashed", "succeeded"]
+    steps = _steps_started(game, run)
+    done_before = {"fingerprint_sealed": 0, "energy_sealed": 1, "montage_sealed": 3}[point]
+    assert [steps.count(stage) for stage in ("fingerprint", "energy", "detections", "montage")] == [
+        1 if number != done_before else 2 for number in range(4)
+    ]
+    assert game.manifest.check() == []
+
+
+@pytest.mark.parametrize(
+    "point", ["identified", "energy_sealed", "published", "run_ended", "before_commit", "committed"]
+)
+def test_a_killed_supervisor_is_followed_by_another_that_takes_over(game: LaunchedProject, point: str, monkeypatch):
+    game.set(KILL_AT=point)
+    (run,) = game.launch_due().values()
+    game.supervisor()
+    monkeypatch.delenv("CONTENT_AI_KILL_AT")
+    game.restart_supervisor()
+    assert game.ends(run) in (SUCCESS, CANCELED)
+    for again in game.launch_due().values():  # the run had ended, and nobody lived to say so of the job
+        assert game.ends(again) is SUCCESS
+        assert _computed(game, again) == set()
+    job = game.job("game.mp4")
+    assert (job.status, job.crash_count) == (State.SUCCEEDED, 0)
+    assert game.manifest.check() == []
+    assert len(list(game.output.glob("*.mp4"))) == 1
+
+
+def test_a_file_that_kills_its_worker_is_put_aside_and_the_others_finish(game: LaunchedProject, samples_folder: Path):
+    poison = samples.recording(samples_folder, "poison.mp4", seconds=8, bursts=((3, 4),))
+    shutil.copy(poison, game.library / "poison.mp4")
+    game.enqueue()
+    runs = game.launch_due()
+    killed: set[int] = set()
+
+    def kill_its_worker() -> bool:
+        launch = game.spool.get(runs["poison.mp4"])
+        if launch is not None and launch.pid is not None and launch.pid not in killed:
+            killed.add(launch.pid)
+            os.kill(launch.pid, signal.SIGSEGV)
+        return launch is None
+
+    eventually(kill_its_worker, "the poison was put aside")
+    assert game.ends(runs["poison.mp4"]) is FAILURE
+    assert game.ends(runs["game.mp4"]) is SUCCESS
+    job = game.job("poison.mp4")
+    assert (job.status, job.crash_count, job.error_code) == (State.FAILED, 2, "crashed")
+    assert "SIGSEGV" in job.last_error
+    assert f"content-ai process --input {job.video_path}" in job.last_error
+    assert any("SIGSEGV" in message for message in game.messages(runs["poison.mp4"]))
+
+
+def test_a_terminated_run_ends_as_cancelled_with_its_job_and_all_its_processes(long_game: LaunchedProject):
+    (run,) = long_game.launch_due().values()
+    child = long_game.child_of(run)
+    eventually(lambda: _started_by(child), "ffmpeg runs")
+    ffmpeg = _started_by(child)
+    with long_game.instance() as instance:
+        assert instance.run_launcher.terminate(run)
+    assert long_game.ends(run, 20) is CANCELED
+    assert long_game.job("game.mp4").status is State.CANCELLED
+    assert not any(_lives(pid) for pid in {child, *ffmpeg})
+    with long_game.instance() as instance:
+        assert not instance.run_launcher.terminate(run)
+
+
+def test_a_run_is_terminated_before_a_worker_took_it(game: LaunchedProject):
+    game.set(KILL_AT="identified")
+    (run,) = game.launch_due().values()
+    eventually(lambda: game.supervisor(), "a supervisor")
+    eventually(lambda: game.spool.supervisor() is None, "it died")
+    with game.instance() as instance:
+        assert instance.run_launcher.terminate(run)
+    assert game.ends(run, 30) is CANCELED
+    assert game.job("game.mp4").status is State.CANCELLED
+
+
+def test_a_partition_that_is_being_worked_on_is_refused(long_game: LaunchedProject):
+    (run,) = long_game.launch_due().values()
+    eventually(lambda: long_game.job("game.mp4").run_id, "the job runs")
+    second = long_game.launch_by_hand(long_game.job("game.mp4").video_key)
+    assert long_game.ends(second) is FAILURE
+    assert any(f"is being worked on already, by run {run}" in message for message in long_game.messages(second))
+    assert long_game.job("game.mp4").run_id == run
+    assert long_game.status(run) is dg.DagsterRunStatus.STARTED
+
+
+def test_the_same_attempt_delivered_twice_is_done_once(game: LaunchedProject):
+    (first,) = game.launch_due().values()
+    with game.instance() as instance:
+        tag = instance.get_run_by_id(first).tags["content-ai/job"]
+        key = instance.get_run_by_id(first).tags["dagster/partition"]
+        second = game._launch(instance, key, tag)
+    assert {game.ends(first), game.ends(second)} == {SUCCESS, CANCELED}
+    assert game.job("game.mp4").claim_count == 1
+
+
+def test_a_run_of_some_assets_claims_too_and_leaves_the_rest_to_be_done(game: LaunchedProject):
+    (run,) = game.launch_due().values()
+    game.ends(run)
+    game.set(DETECTION__RMS_THRESHOLD="0.2")
+    some = game.launch_by_hand(game.job("game.mp4").video_key, "detections")
+    assert game.ends(some) is SUCCESS
+    job = game.job("game.mp4")
+    assert (job.status, job.attempt_count) == (State.PENDING, 0)
+    (rest,) = game.launch_due().values()
+    assert game.ends(rest) is SUCCESS
+    assert _computed(game, rest) <= {"montage"}
+    assert game.job("game.mp4").status is State.SUCCEEDED
+
+
+def test_a_drained_supervisor_gives_back_what_does_not_end_in_time_and_the_run_goes_on(long_game: LaunchedProject):
+    (run,) = long_game.launch_due().values()
+    eventually(lambda: "detections" in _steps_started(long_game, run), "it is under way")
+    os.kill(long_game.supervisor(), signal.SIGTERM)
+    eventually(lambda: long_game.spool.supervisor() is None, "it is gone", 20)
+    job = long_game.job("game.mp4")
+    assert (job.status, job.attempt_count, job.crash_count) == (State.PENDING, 0, 0)
+    assert long_game.status(run) is dg.DagsterRunStatus.STARTED
+    long_game.set(RENDER__PRESET="ultrafast")
+    with long_game.instance() as instance:  # as the run monitor does
+        health = instance.run_launcher.check_run_worker_health(instance.get_run_by_id(run))
+        assert health.status.value == "FAILED"
+        instance.resume_run(run, None, 1)
+    assert long_game.ends(run) is SUCCESS
+    assert _steps_started(long_game, run).count("energy") == 1
+    assert long_game.job("game.mp4").status is State.SUCCEEDED
+
+
+def test_a_supervisor_stops_when_it_is_idle_and_leaves_nothing_behind(game: LaunchedProject):
+    from content_pipeline.launcher.starting import ensure_supervisor
+
+    ensure_supervisor(game.home, idle_s=0.5)
+    (run,) = game.launch_due().values()
+    assert game.ends(run) is SUCCESS
+    eventually(lambda: not game.leftovers(), "nothing is left", 30)
+    assert game.spool.supervisor() is None
+
+
+def test_the_health_of_a_run_is_told_and_its_worker_described(long_game: LaunchedProject):
+    (run,) = long_game.launch_due().values()
+    child = long_game.child_of(run)
+    with long_game.instance() as instance:
+        launcher, record = instance.run_launcher, instance.get_run_by_id(run)
+        assert launcher.supports_resume_run and launcher.supports_check_run_worker_health
+        assert launcher.check_run_worker_health(record).status.value == "RUNNING"
+        assert f"pid {child}" in launcher.get_run_worker_debug_info(record)
+
+
+def _steps_started(project: LaunchedProject, run_id: str) -> list[str]:
+    with project.instance() as instance:
+        logs = instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_START)
+        return [log.step_key for log in logs]
+
+
+def _computed(project: LaunchedProject, run_id: str) -> set[str]:
+    """The stages that a run did not find done."""
+    with project.instance() as instance:
+        logs = instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+        made = [log.asset_materialization for log in logs]
+        return {one.asset_key.to_user_string() for one in made if not one.metadata["reused"].value}
+
+
+def _started_by(pid: int) -> set[int]:
+    """The processes that a child has started and that live."""
+    return {int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _fields(folder)[1:2] == [str(pid)]}
+
+
+def _lives(pid: int) -> bool:
+    return _fields(Path(f"/proc/{pid}"))[:1] not in ([], ["Z"], ["X"])
+
+
+def _fields(folder: Path) -> list[str]:
+    try:
+        return (folder / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

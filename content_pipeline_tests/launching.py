@@ -1,0 +1,162 @@
+"""A project whose runs go through the launcher: real runs, a real supervisor, real signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from content_pipeline.agenda import Agenda
+from content_pipeline.definitions import build_definitions
+from content_pipeline.launcher import _dagster_internals as internals
+from content_pipeline.launcher.dispatch import due_deliveries
+from content_pipeline.launcher.home import dagster_home
+from content_pipeline.launcher.names import JOB_TAG, PROCESS_VIDEO
+from content_pipeline.launcher.spool import Spool
+from content_pipeline.launcher.starting import ensure_supervisor
+from content_pipeline.library.scan import scan
+from content_pipeline.manifest.model import Job
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.store import Manifest
+from content_pipeline.settings import Settings, load
+
+FAST = {"QUEUE__HEARTBEAT_S": "0.5", "QUEUE__LEASE_S": "6", "QUEUE__GRACE_S": "2", "LIBRARY__SETTLE_S": "0"}
+
+
+def eventually(condition: Callable[[], object], what: str, timeout_s: float = 90.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.05)
+
+
+class LaunchedProject:
+    """Settings reach the supervisor the way they do in life: through the environment of whoever launches."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.library = folder / "library"
+        self.library.mkdir(parents=True)
+        self.output = folder / "output"
+        self.state = folder / "state"
+        self._monkeypatch = monkeypatch
+        self.set(STATE_DIR=str(self.state), OUTPUT_DIR=str(self.output), **FAST)
+        monkeypatch.chdir(folder)
+
+    def set(self, **values: str) -> None:
+        for name, value in values.items():
+            self._monkeypatch.setenv(f"CONTENT_AI_{name}", value)
+
+    @property
+    def settings(self) -> Settings:
+        return load().settings
+
+    @property
+    def manifest(self) -> Manifest:
+        return open_manifest(self.settings)
+
+    @property
+    def home(self) -> Path:
+        return dagster_home(self.settings)
+
+    @property
+    def spool(self) -> Spool:
+        return Spool(self.home)
+
+    def instance(self) -> dg.DagsterInstance:
+        from content_pipeline.launcher.home import open_instance
+
+        return open_instance(self.settings)
+
+    def job(self, name: str) -> Job:
+        (found,) = [job for job in self.manifest.list() if job.video_path.endswith(name)]
+        return found
+
+    # --- launching
+
+    def enqueue(self) -> None:
+        Agenda(self.settings).enqueue(scan(self.library, self.settings.library))
+
+    def launch_due(self) -> dict[str, str]:
+        """A run for each job that is due, as the dispatching sensor asks for them; run ids by file name."""
+        with self.instance() as instance:
+            due = due_deliveries(self.settings, instance, datetime.now(UTC))
+            return {Path(one.job.video_path).name: self._launch(instance, one.video_key, one.tag) for one in due}
+
+    def launch_by_hand(self, video_key: str, *assets: str) -> str:
+        with self.instance() as instance:
+            return self._launch(instance, video_key, None, assets)
+
+    def _launch(self, instance: dg.DagsterInstance, key: str, tag: str | None, assets: tuple[str, ...] = ()) -> str:
+        instance.add_dynamic_partitions("videos", [key])
+        defs = build_definitions(self.settings)
+        job = defs.resolve_job_def("__ASSET_JOB" if assets else PROCESS_VIDEO)
+        if assets:
+            job = job.get_subset(asset_selection={dg.AssetKey(asset) for asset in assets})
+        run = internals.create_run(instance, job, key, {} if tag is None else {JOB_TAG: tag})
+        instance.launch_run(run.run_id, None)
+        return run.run_id
+
+    def status(self, run_id: str) -> dg.DagsterRunStatus:
+        with self.instance() as instance:
+            run = instance.get_run_by_id(run_id)
+            assert run is not None
+            return run.status
+
+    def ends(self, run_id: str, timeout_s: float = 90.0) -> dg.DagsterRunStatus:
+        """Waits for the run's end, and for the supervisor to be done with it."""
+        eventually(lambda: run_id not in self.spool.run_ids(), f"the run {run_id} ended", timeout_s)
+        return self.status(run_id)
+
+    def messages(self, run_id: str) -> list[str]:
+        with self.instance() as instance:
+            return [log.dagster_event.message or "" for log in instance.all_logs(run_id) if log.dagster_event]
+
+    # --- killing
+
+    def supervisor(self) -> int:
+        eventually(lambda: (self.spool.supervisor() or {}).get("pid"), "a supervisor lives")
+        card = self.spool.supervisor()
+        assert card is not None
+        return int(card["pid"])
+
+    def restart_supervisor(self) -> None:
+        eventually(lambda: self.spool.supervisor() is None, "the supervisor is gone")
+        ensure_supervisor(self.home)
+
+    def child_of(self, run_id: str) -> int:
+        """The process that carries a run."""
+        eventually(lambda: getattr(self.spool.get(run_id), "pid", None), "a child carries the run")
+        launch = self.spool.get(run_id)
+        assert launch is not None and launch.pid is not None
+        return launch.pid
+
+    def leftovers(self) -> list[str]:
+        """Processes of this project, and drafts, that should not be there any more."""
+        own = os.getpid()
+        mark = f"CONTENT_AI_STATE_DIR={self.state}".encode()
+        processes = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if int(folder.name) != own and mark in (folder / "environ").read_bytes().split(b"\0"):
+                    processes.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        drafts = [str(path) for path in (self.state / "artifacts" / ".drafts").glob("*")]
+        return processes + drafts
+
+
+@contextlib.contextmanager
+def launched_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LaunchedProject]:
+    project = LaunchedProject(folder, monkeypatch)
+    try:
+        yield project
+    finally:
+        card = project.spool.supervisor()
+        if card is not None and card["pid"] is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(card["pid"], signal.SIGKILL)
