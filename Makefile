@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INPUT ?=
+WATCH ?=
 OUTPUT ?= output
 
 .PHONY: install demo process dev test chaos check bench docs lock clean
@@ -23,7 +24,7 @@ process: install
 	$(BIN)/content-ai process --input "$(INPUT)" --output "$(OUTPUT)"
 
 dev: install
-	$(BIN)/content-ai dev
+	$(BIN)/content-ai dev $(if $(WATCH),--watch "$(WATCH)")
 
 test: install
 	$(BIN)/python -m pytest

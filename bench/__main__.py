@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import energy, fingerprint, manifest
+from bench import energy, fingerprint, launcher, manifest
 from bench.measure import Row
 
-BENCHES = (fingerprint, energy, manifest)
+BENCHES = (fingerprint, energy, manifest, launcher)
 
 
 def main() -> None:

@@ -6,8 +6,10 @@ import json
 import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -61,3 +63,34 @@ def cost_of(work: Callable[[], Any]) -> Cost:
 
 def _peak_bytes(usage: resource.struct_rusage) -> int:
     return usage.ru_maxrss * 1024
+
+
+def tree_cpu_s() -> float:
+    """CPU of this process and of all that came of it, the ended ones included."""
+    parents: dict[int, int] = {}
+    spent: dict[int, float] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        parents[int(folder.name)] = int(fields[1])
+        spent[int(folder.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+    def is_ours(pid: int) -> bool:
+        while pid in parents and pid != os.getpid():
+            pid = parents[pid]
+        return pid == os.getpid()
+
+    return sum(cpu_s for pid, cpu_s in spent.items() if is_ours(pid))
+
+
+@contextmanager
+def patched_environment(given: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

@@ -16,6 +16,7 @@ import click
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import print_error, print_note, print_result
 from content_pipeline.errors import PipelineError
+from content_pipeline.lifetime import dying_with
 from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, Settings
 
 GRACE_S = 15.0
@@ -103,7 +104,11 @@ class _Services:
 
     def _start(self, name: str) -> None:
         self._started_s[name] = time.monotonic()
-        self._running[name] = subprocess.Popen(self._commands[name], env=self._environment)
+        self._running[name] = subprocess.Popen(
+            self._commands[name],
+            env=self._environment,
+            preexec_fn=dying_with(os.getpid()),
+        )
 
     def _see_to(self, name: str) -> int:
         """Start a service again that ended; 1 when it gave up as soon as it was started."""

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import dagster as dg
 
 from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, named, printable
-from content_pipeline.launcher.names import BACKFILL_PRIORITY, JOB_TAG, job_tag, parse_job_tag
+from content_pipeline.launcher.names import BACKFILL_PRIORITY, JOB_TAG, job_tag, job_tag_of, parse_job_tag
 from content_pipeline.library.identify import identify
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.steering import Which
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import ScheduleSettings, Settings
@@ -30,6 +31,9 @@ OPEN = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
+
+
+MOST_VAIN_RUNS = 3
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,8 @@ def due_deliveries(settings: Settings, instance: dg.DagsterInstance, now: dateti
 def _under_way(instance: dg.DagsterInstance) -> set[str]:
     """The jobs that a run was asked for, which has not ended."""
     runs = instance.get_runs(dg.RunsFilter(statuses=OPEN))
-    return {parse_job_tag(run.tags[JOB_TAG])[0] for run in runs if JOB_TAG in run.tags}
+    tags = [tag for run in runs if (tag := job_tag_of(run.tags)) is not None]
+    return {parse_job_tag(tag)[0] for tag in tags}
 
 
 def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Delivery | None:
@@ -67,9 +72,16 @@ def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Del
         _speak_for(job, named(error), manifest)
         return None
     tag = job_tag(job.job_id, job.claim_count + 1)
-    # A run that ended without ever claiming its job leaves the attempt as it was: the next one needs another key.
-    before = instance.get_runs_count(dg.RunsFilter(tags={JOB_TAG: tag}))
-    return Delivery(job, video.key, tag, f"{tag}:{before}")
+    # Runs that ended without ever claiming the job: the attempt is as it was, and the next one needs another key.
+    before = instance.get_run_records(dg.RunsFilter(tags={JOB_TAG: tag}))
+    vain = [one for one in before if one.update_timestamp.replace(tzinfo=UTC) > job.available_at]
+    if any(one.dagster_run.status is dg.DagsterRunStatus.CANCELED for one in vain):
+        manifest.cancel(Which(job_ids=[job.job_id], if_possible=True))  # a person terminated it in the queue
+        return None
+    if len(vain) >= MOST_VAIN_RUNS:
+        _speak_for(job, RuntimeError(f"{len(vain)} runs of {video.key} failed before they got to work"), manifest)
+        return None
+    return Delivery(job, video.key, tag, f"{tag}:{len(before)}")
 
 
 def _speak_for(job: Job, error: BaseException, manifest: Manifest) -> None:

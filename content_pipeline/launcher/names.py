@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 PROCESS_VIDEO = "process_video"
 VIDEO_PARTITIONS = "videos"
 VIDEO_ASSETS = ("fingerprint", "energy", "detections", "montage")
@@ -10,6 +12,7 @@ JOB_TAG = "content-ai/job"  # `job_id:attempt`, on a run that delivers an attemp
 OWNER_TAG = "content-ai/owner"  # the process that executes a run by itself, without a launcher
 PARTITION_TAG = "dagster/partition"
 DATA_VERSION_TAG = "dagster/data_version"
+PARENT_RUN_TAG = "dagster/parent_run_id"
 PRIORITY_TAG = "dagster/priority"
 
 BACKFILL_PRIORITY = -10  # what can wait for the quiet hours
@@ -17,6 +20,16 @@ BACKFILL_PRIORITY = -10  # what can wait for the quiet hours
 
 def job_tag(job_id: str, attempt: int) -> str:
     return f"{job_id}:{attempt}"
+
+
+def job_tag_of(tags: Mapping[str, str]) -> str | None:
+    """The attempt that a run delivers. A run that a person executes again copies the tag, and is one by hand."""
+    return None if PARENT_RUN_TAG in tags else tags.get(JOB_TAG)
+
+
+def owner_of(tags: Mapping[str, str]) -> str | None:
+    """The process that executes a run by itself."""
+    return None if PARENT_RUN_TAG in tags else tags.get(OWNER_TAG)
 
 
 def parse_job_tag(tag: str) -> tuple[str, int]:

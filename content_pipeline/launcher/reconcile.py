@@ -25,7 +25,7 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
     spool = Spool(home)
     adopted = adopt(instance, spool)
     orphaned = len(spool.run_ids()) if spool.supervisor() is None else 0
-    if orphaned:
+    if spool.run_ids():
         ensure_supervisor(home)
     rebuilt = rebuild(instance, manifest, REBUILD_BUDGET_S)
     return {

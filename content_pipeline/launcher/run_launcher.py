@@ -18,7 +18,7 @@ from content_pipeline.launcher._dagster_internals import (
     RunLauncher,
     WorkerStatus,
 )
-from content_pipeline.launcher.names import JOB_TAG, OWNER_TAG, parse_job_tag
+from content_pipeline.launcher.names import JOB_TAG, owner_of, parse_job_tag
 from content_pipeline.launcher.spool import Spool, launch_of
 from content_pipeline.launcher.starting import IDLE_S, ensure_supervisor
 from content_pipeline.settings import load
@@ -86,7 +86,7 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
             return False
         if run.status is not dg.DagsterRunStatus.CANCELING:
             self._instance.report_run_canceling(run)
-        owner = run.tags.get(OWNER_TAG)
+        owner = owner_of(run.tags)
         if owner is not None and self._spool.get(run_id) is None:
             return self._terminate_elsewhere(run, owner)
         self._spool.add(launch_of(run))
@@ -116,12 +116,13 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
         launch = self._spool.get(run.run_id)
         if launch is None:
             return self._health_elsewhere(run)
-        if self._spool.supervisor() is None:
-            return CheckRunHealthResult(WorkerStatus.FAILED, "the supervisor of the warm workers is gone")
+        card = self._spool.supervisor()
+        if card is None or self._spool.is_hung(card):
+            return CheckRunHealthResult(WorkerStatus.FAILED, "the supervisor of the warm workers is gone, or hangs")
         return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=launch.worker)
 
     def _health_elsewhere(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        owner = run.tags.get(OWNER_TAG)
+        owner = owner_of(run.tags)
         if owner is not None and not is_gone(owner):
             return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=owner)
         again = self._instance.get_run_by_id(run.run_id)
@@ -132,7 +133,7 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
     def get_run_worker_debug_info(self, run: dg.DagsterRun, include_container_logs: bool | None = True) -> str | None:
         launch, supervisor = self._spool.get(run.run_id), self._spool.supervisor()
         if launch is None:
-            return f"not with the warm workers; owner {run.tags.get(OWNER_TAG, 'nobody')}"
+            return f"not with the warm workers; owner {owner_of(run.tags)}"
         alive = "gone" if supervisor is None else f"alive (pid {supervisor['pid']})"
         lines = [f"supervisor {alive}; worker {launch.worker}; pid {launch.pid}; log {launch.log}"]
         if include_container_logs and launch.log is not None and Path(launch.log).exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 import dagster as dg
@@ -15,6 +16,7 @@ from content_pipeline.launcher.names import (
     OWNER_TAG,
     PROCESS_VIDEO,
     VIDEO_PARTITIONS,
+    owner_of,
 )
 from content_pipeline.launcher.spool import Spool, launch_of
 from content_pipeline.settings import Settings
@@ -23,6 +25,7 @@ from content_pipeline.workers.identity import is_gone, this_worker
 
 Compose = Callable[[Settings, Carrier], dg.Definitions]
 
+ON_ITS_WAY_S = 10.0
 UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
 
 
@@ -100,10 +103,12 @@ class Runs:
 
 
 def adopt(instance: dg.DagsterInstance, spool: Spool) -> int:
+    """What was launched a moment ago may still be on its way into the spool."""
     launched = [*UNFINISHED[1:], dg.DagsterRunStatus.CANCELING]
-    runs = instance.get_runs(dg.RunsFilter(statuses=launched))
+    before = datetime.now(UTC) - timedelta(seconds=ON_ITS_WAY_S)
+    runs = instance.get_runs(dg.RunsFilter(statuses=launched, updated_before=before))
     known = spool.run_ids()
-    strays = [run for run in runs if run.run_id not in known and OWNER_TAG not in run.tags]
+    strays = [run for run in runs if run.run_id not in known and owner_of(run.tags) is None]
     for run in strays:
         spool.add(launch_of(run))
         if run.status is dg.DagsterRunStatus.CANCELING:
@@ -113,7 +118,7 @@ def adopt(instance: dg.DagsterInstance, spool: Spool) -> int:
 
 def close_abandoned(instance: dg.DagsterInstance) -> int:
     runs = instance.get_runs(dg.RunsFilter(job_name=PROCESS_VIDEO, statuses=UNFINISHED))
-    abandoned = [run for run in runs if is_gone(run.tags.get(OWNER_TAG, ""))]
+    abandoned = [run for run in runs if is_gone(owner_of(run.tags) or "")]
     for run in abandoned:
         internals.report_worker_died(instance, run, "The process that carried this run is gone.")
     return len(abandoned)

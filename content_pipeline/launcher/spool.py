@@ -18,7 +18,7 @@ from typing import IO, Any
 import dagster as dg
 
 from content_pipeline.artifacts import try_lock, write_whole
-from content_pipeline.launcher.names import JOB_TAG, OWNER_TAG, PARTITION_TAG, PRIORITY_TAG
+from content_pipeline.launcher.names import PARTITION_TAG, PRIORITY_TAG, job_tag_of, owner_of
 from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX
 
 FOLDER = "launches"
@@ -56,8 +56,8 @@ def launch_of(run: dg.DagsterRun) -> Launch:
         run_id=run.run_id,
         job_name=run.job_name,
         partition_key=run.tags.get(PARTITION_TAG),
-        job_tag=run.tags.get(JOB_TAG),
-        worker=run.tags.get(OWNER_TAG, CARRIED_BEFORE if run.status is dg.DagsterRunStatus.STARTED else None),
+        job_tag=job_tag_of(run.tags),
+        worker=CARRIED_BEFORE if run.status is dg.DagsterRunStatus.STARTED else owner_of(run.tags),
         assets=tuple(sorted(key.to_user_string() for key in run.asset_selection or ())),
         priority=int(run.tags.get(PRIORITY_TAG, "0")),
         environment=environment,
@@ -83,6 +83,9 @@ class Spool:
         try:
             return Launch.from_json(json.loads(self._entry(run_id).read_bytes()))
         except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError):  # no more than a hint: Dagster knows the run, and it is adopted
+            self._entry(run_id).unlink(missing_ok=True)
             return None
 
     def run_ids(self) -> frozenset[str]:
@@ -122,6 +125,18 @@ class Spool:
             yield True
             file.truncate(0)
 
+    def beat(self) -> None:
+        """The supervisor says that it gets on; a lock alone does not tell one that hangs."""
+        os.utime(self._lock_file())
+
+    def is_hung(self, card: dict[str, Any]) -> bool:
+        """Whether the supervisor of this card has not got on for longer than its jobs' leases last."""
+        try:
+            silent_s = time.time() - self._lock_file().stat().st_mtime
+        except FileNotFoundError:
+            return False
+        return card["pid"] is not None and silent_s > card["lease_s"]
+
     def supervisor(self) -> dict[str, Any] | None:
         """The card of the supervisor that lives, if one does."""
         try:
@@ -131,7 +146,7 @@ class Spool:
                 text = file.read()
         except FileNotFoundError:
             return None
-        return dict(json.loads(text)) if text else {"pid": None, "build": None}
+        return dict(json.loads(text)) if text else {"pid": None, "build": None, "lease_s": 0.0}
 
     def _lock_file(self) -> Path:
         return self._folder / "supervisor.lock"

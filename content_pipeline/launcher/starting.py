@@ -25,6 +25,9 @@ def ensure_supervisor(home: Path, idle_s: float = IDLE_S) -> None:
     """Returns at once; what was launched waits for it. Two that start at one moment agree by the lock."""
     on_its_way = _is_on_its_way(home)
     card = Spool(home).supervisor()
+    if card is not None and Spool(home).is_hung(card):
+        _kill(card["pid"])  # stopped, or stuck: its jobs' leases have run out, and its lock is in the way
+        card = None
     if card is not None and card["build"] in (None, build()):
         return
     if card is None and on_its_way:
@@ -51,9 +54,13 @@ def drain_supervisor(home: Path) -> int | None:
     card = Spool(home).supervisor()
     pid = None if card is None else card["pid"]
     if pid is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
+        _kill(pid, signal.SIGTERM)
     return pid
+
+
+def _kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _start(home: Path, idle_s: float) -> subprocess.Popen[bytes]:

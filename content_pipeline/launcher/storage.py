@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from dagster import DagsterInstance, StringSource
 
 from content_pipeline.launcher import _dagster_internals as internals
-from content_pipeline.manifest.sqlite import wal_is_safe
+from content_pipeline.manifest.sqlite import set_journal, wal_is_safe
 
 BUSY_TIMEOUT_S = 30
 KEPT, AT_MOST = 2, 64  # connections of one process: the UI asks from many threads
@@ -50,8 +50,7 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
     """With WAL a commit waits for the disk at checkpoints only: a killed process loses nothing, a power cut the
     last moments of history, which the manifest fills in again. Without WAL only FULL is safe from a power cut."""
     wanted = "wal" if wal_is_safe(sqlite3.sqlite_version_info) else "truncate"
-    if connection.execute("PRAGMA journal_mode").fetchone() != (wanted,):
-        connection.execute(f"PRAGMA journal_mode={wanted}").fetchone()
+    set_journal(connection, wanted)
     connection.execute(f"PRAGMA synchronous={'NORMAL' if wanted == 'wal' else 'FULL'}")
 
 
@@ -195,7 +194,11 @@ def _opened(folder: Path, name: str, known: Callable[[str], Opened], new: Callab
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f".{name}.making").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return known(url) if _is_stamped(folder / f"{name}.db", url) else new()
+        if _is_stamped(folder / f"{name}.db", url):
+            return known(url)
+        made = new()
+        _is_stamped(folder / f"{name}.db", url)  # what Dagster made uses WAL; changed while nobody else is in it
+        return made
 
 
 def _is_stamped(path: Path, url: str) -> bool:

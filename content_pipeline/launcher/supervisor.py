@@ -7,6 +7,7 @@ followed by another that goes on where it stopped.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import time
@@ -16,7 +17,7 @@ from types import FrameType
 
 from content_pipeline.agenda import recipe_of
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.errors import BadSettings, PipelineError
+from content_pipeline.errors import BadSettings, EnvironmentalError, PipelineError
 from content_pipeline.launcher.admission import Admitted, NotYet, Refused, admit, is_whole
 from content_pipeline.launcher.delivery import Errand
 from content_pipeline.launcher.hands import Hands
@@ -67,7 +68,12 @@ class Supervisor:
         """Until drained or idle; False when another supervisor lives, and does not give way."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._asked_to_drain)
-        card = {"worker": this_worker(), "pid": os.getpid(), "build": build()}
+        card = {
+            "worker": this_worker(),
+            "pid": os.getpid(),
+            "build": build(),
+            "lease_s": self._settings.queue.lease_s,
+        }
         patience_s = self._settings.queue.grace_s + HAND_OVER_S if in_place_of_another else HAND_OVER_S
         while True:
             with self._spool.supervising(card, patience_s) as alone:
@@ -85,14 +91,23 @@ class Supervisor:
         self._busy_s = time.monotonic()
         try:
             while not self._is_done():
-                self._take_in()
-                self._hear_wishes()
-                self._fill()
-                self._hands.turn()
+                self._get_on()
         finally:
             for held in self._hands.let_go():
                 self._watcher.ended(replace(held.outcome, status="pending", note="handed over"))
             self._sweep()
+
+    def _get_on(self) -> None:
+        """One round. While the disk is full or the manifest away, children work on, and leases may run out."""
+        try:
+            self._spool.beat()
+            self._take_in()
+            self._hear_wishes()
+            self._fill()
+            self._hands.turn()
+        except EnvironmentalError as error:
+            logging.getLogger(__name__).warning("%s %s", error, error.hint)
+            time.sleep(ASK_AGAIN_S)
 
     def _asked_to_drain(self, _number: int, _frame: FrameType | None) -> None:
         """No new work; what runs may end. Asked twice, it is given back at once."""
@@ -143,6 +158,8 @@ class Supervisor:
             settings = self._settings_of(launch)
             recipe = recipe_of(settings).config_hash
             decision = self._hands.patiently(lambda: admit(launch, self._manifest, self._hands.id, recipe))
+        except EnvironmentalError as error:
+            decision = NotYet(str(error))
         except PipelineError as error:
             decision = Refused(f"{error} {error.hint}")
         match decision:

@@ -76,7 +76,15 @@ def _leave_connections_to_the_parent() -> None:
         engine.dispose(close=False)
 
 
-os.register_at_fork(after_in_child=_leave_connections_to_the_parent)
+def _close_sqlite() -> None:
+    """SQLite's locks belong to a process, and its notes of them are inherited: a child that finds its parent's
+    connection open believes in locks that it does not hold, and with WAL can lose what it commits."""
+    for engine in _engines:
+        if engine.dialect.name == "sqlite":
+            engine.dispose()
+
+
+os.register_at_fork(before=_close_sqlite, after_in_child=_leave_connections_to_the_parent)
 
 
 def _open(engine: sa.Engine) -> None:

@@ -51,11 +51,11 @@ def file_of(engine: sa.Engine) -> FileIdentity | None:
 def _set_pragmas(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions are begun by `database.transaction`
     connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-    _set_journal(connection, "wal" if wal_is_safe(sqlite3.sqlite_version_info) else "truncate")
+    set_journal(connection, "wal" if wal_is_safe(sqlite3.sqlite_version_info) else "truncate")
     connection.execute("PRAGMA synchronous=FULL")
 
 
-def _set_journal(connection: Any, mode: str) -> None:
+def set_journal(connection: Any, mode: str) -> None:
     """Switching to and from WAL fails at once when another process is in the file, whatever the busy timeout says."""
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
     while connection.execute("PRAGMA journal_mode").fetchone() != (mode,):

@@ -203,9 +203,7 @@ def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings):
     for pid in dev.processes("dagster._daemon"):
         os.kill(pid, signal.SIGKILL)
     dev.configure()
-    killed_s = time.monotonic()
     eventually(lambda: dev.is_done("killed.mp4"), "it ended right", LEASE_S + 90)
-    assert time.monotonic() - killed_s < LEASE_S + 90
     eventually(lambda: "STARTED" not in dev.runs().values(), "no run stays started", 60)
     assert dev.cli("queue", "check").returncode == 0
 
@@ -216,6 +214,7 @@ def test_a_run_that_is_terminated_in_the_ui_ends_as_cancelled_with_its_job(dev: 
     shutil.copy(long, dev.library / "long.mp4")
     eventually(lambda: (job := dev.job("long.mp4")) is not None and job.run_id is not None, "it is being done")
     run = dev.job("long.mp4").run_id
+    eventually(lambda: dev.runs()[run] == "STARTED", "the run has started")  # before that, Dagster refuses
     child = dev.spool.get(run).pid
     mutation = "mutation($id: String!) { terminateRun(runId: $id) { __typename } }"
     assert dev.graphql(mutation, id=run)["data"]["terminateRun"]["__typename"] == "TerminateRunSuccess"

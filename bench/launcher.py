@@ -1,0 +1,182 @@
+"""Our run launcher against Dagster's own, with the same assets and videos; and what idling costs at 10,000 videos."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import yaml
+
+from bench.measure import Row, patched_environment, tree_cpu_s
+from content_pipeline.agenda import Agenda, recipe_of
+from content_pipeline.definitions import build_definitions
+from content_pipeline.defs.sensors import build_sensors
+from content_pipeline.launcher import _dagster_internals as internals
+from content_pipeline.launcher.home import open_instance, shipped
+from content_pipeline.launcher.names import PROCESS_VIDEO, VIDEO_PARTITIONS
+from content_pipeline.launcher.spool import Spool
+from content_pipeline.launcher.starting import ensure_supervisor
+from content_pipeline.library.scan import scan
+from content_pipeline.manifest.model import Result
+from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.media.source import Signature
+from content_pipeline.settings import Settings, load
+from content_pipeline_tests import samples
+
+VIDEOS = 12
+ROUNDS = 6
+SLOTS = 2
+MANY = 10_000
+ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+
+
+def rows(folder: Path) -> Iterator[Row]:
+    yield from _launchers(folder / "launchers")
+    yield from _idling(folder / "idling")
+
+
+# --- runs
+
+
+def _launchers(folder: Path) -> Iterator[Row]:
+    with _project(folder) as settings:
+        library = folder / "library"
+        for number in range(VIDEOS):
+            samples.recording(library, f"{number}.mp4", seconds=2 + number / 10, size=(160, 90), bursts=((1, 1.5),))
+        process = [sys.executable, "-m", "content_pipeline.cli", "process", "--json", "--input", str(library)]
+        subprocess.run(process, check=True, capture_output=True)
+        ours = _measured(settings, ROUNDS, _our_workspace)
+        _use_the_default_launcher(settings)
+        theirs = _measured(settings, 1, _their_workspace)
+    yield Row("a run of reused stages: CPU of all processes", ours[0], theirs[0], "s", 10)
+    yield Row("a run of reused stages: time, two at once", ours[1], theirs[1], "s", 10)
+
+
+def _measured(settings: Settings, rounds: int, workspace: Any) -> tuple[float, float]:
+    """CPU of the whole process tree and time, per run. The runs are created before the clock starts."""
+    with open_instance(settings) as instance, workspace(instance, settings) as context:
+        keys = sorted(instance.get_dynamic_partitions(VIDEO_PARTITIONS))
+        _launched(instance, context, _created(instance, settings, keys[:SLOTS]))  # whatever is loaded once, is
+        runs = [_created(instance, settings, keys) for _ in range(rounds)]
+        before_s, started = tree_cpu_s(), time.perf_counter()
+        for some in runs:
+            _launched(instance, context, some)
+        wall_s = time.perf_counter() - started
+        time.sleep(2)  # the last processes end
+        number = rounds * len(keys)
+        return (tree_cpu_s() - before_s) / number, wall_s / number
+
+
+def _created(instance: dg.DagsterInstance, settings: Settings, keys: Sequence[str]) -> list[str]:
+    job = build_definitions(settings).resolve_job_def(PROCESS_VIDEO)
+    return [internals.create_run(instance, job, key, {}).run_id for key in keys]
+
+
+def _launched(instance: dg.DagsterInstance, workspace: Any, run_ids: list[str]) -> None:
+    """Launch runs, as many at once as there are slots, and wait for all."""
+    left, open_runs = list(run_ids), set[str]()
+    most = SLOTS if workspace is not None else len(run_ids)  # ours keeps to its slots by itself
+    while left or open_runs:
+        while left and len(open_runs) < most:
+            instance.launch_run(left[0], workspace)
+            open_runs.add(left.pop(0))
+        time.sleep(0.1)
+        ended = instance.get_runs(dg.RunsFilter(run_ids=sorted(open_runs), statuses=ENDED))
+        assert all(run.status is dg.DagsterRunStatus.SUCCESS for run in ended), ended
+        open_runs -= {run.run_id for run in ended}
+
+
+@contextmanager
+def _our_workspace(instance: dg.DagsterInstance, _settings: Settings) -> Iterator[None]:
+    home = Path(instance.root_directory)
+    ensure_supervisor(home)
+    try:
+        yield
+    finally:
+        card = Spool(home).supervisor()
+        if card is not None:
+            os.kill(card["pid"], signal.SIGTERM)
+        while Spool(home).supervisor() is not None:
+            time.sleep(0.1)
+
+
+def _their_workspace(instance: dg.DagsterInstance, _settings: Settings) -> AbstractContextManager[Any]:
+    from dagster._core.workspace.context import WorkspaceProcessContext
+    from dagster._core.workspace.load_target import ModuleTarget
+
+    target = ModuleTarget("content_pipeline.definitions", None, str(Path.cwd()), "content_pipeline")
+    return nullcontext(WorkspaceProcessContext(instance, target).__enter__().create_request_context())
+
+
+def _use_the_default_launcher(settings: Settings) -> None:
+    """Dagster as it comes: its own launcher and its own SQLite storage, in a home of its own."""
+    home = settings.state_dir / "dagster"
+    with open_instance(settings) as instance:
+        keys = instance.get_dynamic_partitions(VIDEO_PARTITIONS)
+    shutil.rmtree(home)
+    home.mkdir()
+    config = yaml.safe_load(shipped("dagster.yaml").read_text())
+    for ours in ("run_launcher", "storage", "run_monitoring"):
+        del config[ours]
+    (home / "dagster.yaml").write_text(yaml.safe_dump(config))
+    with open_instance(settings) as instance:
+        instance.add_dynamic_partitions(VIDEO_PARTITIONS, keys)
+
+
+# --- idling
+
+
+def _idling(folder: Path) -> Iterator[Row]:
+    """Against the target itself: there is nothing else to compare with."""
+    with _project(folder) as settings:
+        library = folder / "library"
+        keys = _pretend_processed(library, settings)
+        with open_instance(settings) as instance:
+            started = time.perf_counter()
+            instance.add_dynamic_partitions(VIDEO_PARTITIONS, keys)
+            yield Row(f"register {MANY:,} partitions", time.perf_counter() - started, 2.0, "s", 1)
+            for sensor in build_sensors(settings, lambda: settings):
+                context = dg.build_sensor_context(instance=instance)
+                sensor.evaluate_tick(context)
+                started = time.perf_counter()
+                sensor.evaluate_tick(context)
+                yield Row(f"idle tick of {sensor.name}, {MANY:,} videos", time.perf_counter() - started, 1.0, "s", 1)
+
+
+def _pretend_processed(library: Path, settings: Settings) -> list[str]:
+    """Many small files that the manifest knows as done."""
+    for number in range(MANY):
+        (library / f"{number:05}.mp4").write_bytes(str(number).encode())
+    agenda = Agenda(settings)
+    agenda.enqueue(scan(library, settings.library))
+    store, recipe = VideoStore(agenda.manifest.engine), recipe_of(settings).config_hash
+    while jobs := agenda.manifest.claim("bench", 500):
+        for job in jobs:
+            path = Path(job.video_path)
+            store.save(KnownVideo(path, library, path.stem, str(Signature.of(path.stat())), "blake3:x", "y"))
+            agenda.manifest.succeed(job.lease, Result(video_key=path.stem, config_hash=recipe))
+    return [f"{number:05}" for number in range(MANY)]
+
+
+@contextmanager
+def _project(folder: Path) -> Iterator[Settings]:
+    (folder / "library").mkdir(parents=True)
+    given = {
+        "CONTENT_AI_STATE_DIR": str(folder / "state"),
+        "CONTENT_AI_OUTPUT_DIR": str(folder / "output"),
+        "CONTENT_AI_LIBRARY__FOLDERS": str(folder / "library"),
+        "CONTENT_AI_LIBRARY__SETTLE_S": "0",
+        "CONTENT_AI_WORKERS": str(SLOTS),
+        "DAGSTER_HOME": str(folder / "state" / "dagster"),
+    }
+    with patched_environment(given):
+        yield load().settings
