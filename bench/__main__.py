@@ -28,4 +28,5 @@ def _line(row: Row) -> str:
     return f"{row.name:45} {amounts} {row.ratio:7.2f}x {row.target:7.2f}x  {'met' if row.met else 'missed'}"
 
 
-main()
+if __name__ == "__main__":
+    main()

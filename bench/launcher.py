@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import dagster as dg
 import yaml
 
 from bench.measure import Row, patched_environment, tree_cpu_s
-from content_pipeline.agenda import Agenda, recipe_of
+from content_pipeline.agenda import recipe_of
 from content_pipeline.definitions import build_definitions
 from content_pipeline.defs.sensors import build_sensors
 from content_pipeline.launcher import _dagster_internals as internals
@@ -25,9 +26,10 @@ from content_pipeline.launcher.home import open_instance, shipped
 from content_pipeline.launcher.names import PROCESS_VIDEO, VIDEO_PARTITIONS
 from content_pipeline.launcher.spool import Spool
 from content_pipeline.launcher.starting import ensure_supervisor
-from content_pipeline.library.scan import scan
 from content_pipeline.manifest.model import Result
-from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.restoring import Made, Remembered
+from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.media.source import Signature
 from content_pipeline.settings import Settings, load
 from content_pipeline_tests import samples
@@ -154,17 +156,22 @@ def _idling(folder: Path) -> Iterator[Row]:
 
 def _pretend_processed(library: Path, settings: Settings) -> list[str]:
     """Many small files that the manifest knows as done."""
-    for number in range(MANY):
-        (library / f"{number:05}.mp4").write_bytes(str(number).encode())
-    agenda = Agenda(settings)
-    agenda.enqueue(scan(library, settings.library))
-    store, recipe = VideoStore(agenda.manifest.engine), recipe_of(settings).config_hash
-    while jobs := agenda.manifest.claim("bench", 500):
-        for job in jobs:
-            path = Path(job.video_path)
-            store.save(KnownVideo(path, library, path.stem, str(Signature.of(path.stat())), "blake3:x", "y"))
-            agenda.manifest.succeed(job.lease, Result(video_key=path.stem, config_hash=recipe))
-    return [f"{number:05}" for number in range(MANY)]
+    paths = [library / f"{number:05}.mp4" for number in range(MANY)]
+    for path in paths:
+        path.write_bytes(path.name.encode())
+    recipe = recipe_of(settings)
+    open_manifest(settings).restore(
+        [_remembered(path, library, recipe.config_hash) for path in paths],
+        {recipe.config_hash: recipe.as_json()},
+        "bench",
+    )
+    return [path.stem for path in paths]
+
+
+def _remembered(path: Path, library: Path, config_hash: str) -> Remembered:
+    now = datetime.now(UTC)
+    video = KnownVideo(path, library, path.stem, str(Signature.of(path.stat())), "blake3:x", "y")
+    return Remembered(video, now, Made(Result(video_key=path.stem, config_hash=config_hash), now))
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from content_pipeline.manifest.model import Request
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
 from content_pipeline.settings import Settings, Stage
-from content_pipeline.stages.best_of import PREFIX
 from content_pipeline.stages.workbench import VERSIONS
 from content_pipeline.workers.identity import gone_among
 
@@ -49,8 +48,8 @@ def made_by_us(settings: Settings) -> Callable[[Path], bool]:
             return True
         if path.suffix != ".mp4" or not has_our_shape(path.stem):
             return False
-        if path.stem.startswith(PREFIX) and real_folder(path.parent) == output:
-            return True
+        if real_folder(path.parent) == output and path.with_suffix(".sheet.jpg").exists():
+            return True  # what we publish has its contact sheet beside it, also when the manifest forgot it
         keys, published = known()
         return str(path) in published or (real_folder(path.parent) == output and path.stem in keys)
 
@@ -97,8 +96,8 @@ class Agenda:
         `seen` holds the signatures of the last look: a file must have been the same then, too. What only the
         settings or an output ask for is left to a plan that a person or the night asked for.
         """
-        known = self._known(scan)
-        same, changed = _known_and_changed(scan, known)
+        signatures = self._signatures(scan)
+        same, changed = _known_and_changed(scan, signatures)
         now_ns = time.time_ns()
         whole = [
             found
@@ -106,6 +105,9 @@ class Agenda:
             if seen.get(str(found.path)) == str(found.signature) and self._is_settled(found, now_ns)
         ]
         unsettled = [found for found in changed if found not in set(whole)]
+        if not whole and not self._has_come_or_gone(scan, signatures):
+            return Enqueued(LibraryPlan(scan.root, (), (), ()), (), unsettled)
+        known = self._known(scan)
         planned = self._plan(replace(scan, recordings=tuple(sorted([*same, *whole]))), known)
         news = replace(planned, videos=tuple(video for video in planned.videos if _is_news(video)))
         self._write(news)
@@ -115,20 +117,29 @@ class Agenda:
         return plan(scan, known, self.recipe, self._settings.output_dir.absolute(), self._force)
 
     def _known(self, scan: Scan) -> Known:
-        known = Known(
-            signatures=self.catalog.signatures_under(scan.root),
+        return Known(
+            signatures=self._signatures(scan),
             jobs={job.video_path: job for job in self.catalog.jobs_under(scan.root)},
             recipes={digest: Recipe.from_json(values) for digest, values in self.catalog.recipes().items()},
         )
-        if known.signatures and not scan.recordings and not any(scan.root.iterdir()):
+
+    def _signatures(self, scan: Scan) -> dict[str, str]:
+        signatures = self.catalog.signatures_under(scan.root)
+        if signatures and not scan.recordings and not any(scan.root.iterdir()):
             raise LibraryOffline(
-                f"{printable(scan.root)} is empty, but {len(known.signatures)} videos are known there: is it mounted?"
+                f"{printable(scan.root)} is empty, but {len(signatures)} videos are known there: is it mounted?"
             )
-        return known
+        return signatures
+
+    def _has_come_or_gone(self, scan: Scan, signatures: Mapping[str, str]) -> bool:
+        """Whether a known file is newly missing, or one that was missing is back."""
+        there = {str(found.path) for found in scan.recordings}
+        offline = self.catalog.offline_under(scan.root)
+        return bool(offline & there) or bool(signatures.keys() - there - offline)
 
     def _wait_for_whole_files(self, scan: Scan, known: Known) -> tuple[tuple[Found, ...], list[Found]]:
         """What changed just now is looked at again; what still changes is left alone. What is known is whole."""
-        same, moving = _known_and_changed(scan, known)
+        same, moving = _known_and_changed(scan, known.signatures)
         settled: list[Found] = []
         for look in range(SETTLE_LOOKS):
             if look and moving:
@@ -176,9 +187,9 @@ class Agenda:
         return self.catalog.jobs_at([video.found.path for video in planned.to_run])
 
 
-def _known_and_changed(scan: Scan, known: Known) -> tuple[list[Found], list[Found]]:
-    same = [found for found in scan.recordings if known.signatures.get(str(found.path)) == str(found.signature)]
-    return same, sorted(set(scan.recordings) - set(same))
+def _known_and_changed(scan: Scan, signatures: Mapping[str, str]) -> tuple[list[Found], list[Found]]:
+    same = [found for found in scan.recordings if signatures.get(str(found.path)) == str(found.signature)]
+    return same, sorted(set(scan.recordings) - set(same)) if len(same) < len(scan.recordings) else []
 
 
 def _is_news(video: PlannedVideo) -> bool:

@@ -18,7 +18,7 @@ def build_definitions(settings: Settings, carrier: Carrier | None = None) -> dg.
     """What a run needs: assets and jobs, for whoever carries it."""
     carried_by = Carrier() if carrier is None else carrier
     return dg.Definitions(
-        assets=build_assets(settings, carried_by.listener),
+        assets=build_assets(settings, carried_by),
         jobs=build_jobs(settings),
         resources=build_resources(settings, carried_by),
         executor=resumable_in_process_executor,

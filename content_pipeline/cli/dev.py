@@ -88,15 +88,17 @@ class _Services:
         """Until a signal asks for the end."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._note)
-        for name in self._commands:
-            self._start(name)
         code = 0
-        while not self._asked and code == 0:
-            time.sleep(0.2)
-            settings_file.tell_if_changed()
-            code = max(self._see_to(name) for name in self._commands)
-        self._end()
-        _end_supervisor(home)
+        try:
+            for name in self._commands:
+                self._start(name)
+            while not self._asked and code == 0:
+                time.sleep(0.2)
+                settings_file.tell_if_changed()
+                code = max(self._see_to(name) for name in self._commands)
+        finally:
+            self._end()
+            _end_supervisor(home)
         return code
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
@@ -143,8 +145,10 @@ def _end_supervisor(home: Path) -> None:
     drain_supervisor(home)
     while (card := Spool(home).supervisor()) is not None and time.monotonic() < deadline:
         time.sleep(1.0)
-        if card["pid"] is not None:
-            drain_supervisor(home)  # asked twice, it does not wait for running jobs to end
+        drain_supervisor(home)  # asked twice, it does not wait for running jobs to end
+    if card is not None and card["pid"] is not None:
+        print_note(f"The worker {card['pid']} does not answer, and is killed; its jobs are not lost.")
+        os.kill(card["pid"], signal.SIGKILL)
 
 
 class _SettingsFile:

@@ -10,7 +10,7 @@ import dagster as dg
 
 from content_pipeline.errors import OutOfMemory, PipelineError, RetryPolicy, named
 from content_pipeline.settings import Stage
-from content_pipeline.stages.carrier import Listener
+from content_pipeline.stages.carrier import Carrier
 from content_pipeline.stages.cost import Meter
 from content_pipeline.stages.workbench import StageResult
 
@@ -20,25 +20,25 @@ RETRIES = dg.RetryPolicy(max_retries=2, delay=1.0, backoff=dg.Backoff.EXPONENTIA
 
 
 @contextmanager
-def boundary(stage: Stage, listener: Listener, context: dg.AssetExecutionContext) -> Iterator[Meter]:
+def boundary(stage: Stage, carrier: Carrier, context: dg.AssetExecutionContext) -> Iterator[Meter]:
     """Turn an error with a name into a retry, or a Dagster failure that says what to do."""
     try:
         yield Meter()
     except MemoryError as error:
-        raise _failure(stage, OutOfMemory(f"{stage} ran out of memory"), listener) from error
+        raise _failure(stage, OutOfMemory(f"{stage} ran out of memory"), carrier) from error
     except Exception as error:
         known = named(error)
         if not isinstance(known, PipelineError):
-            listener.failed(stage, error)
+            carrier.listener.failed(stage, error)
             raise
         if known.policy is RetryPolicy.TRANSIENT and context.retry_number < RETRIES.max_retries:
             context.log.warning(f"{known} It is tried again.")
             raise dg.RetryRequested(RETRIES.max_retries, RETRIES.calculate_delay(context.retry_number + 1)) from error
-        raise _failure(stage, known, listener) from error
+        raise _failure(stage, known, carrier) from error
 
 
-def _failure(stage: Stage, error: PipelineError, listener: Listener) -> dg.Failure:
-    listener.failed(stage, error)
+def _failure(stage: Stage, error: PipelineError, carrier: Carrier) -> dg.Failure:
+    carrier.listener.failed(stage, error)
     return dg.Failure(
         description=f"{error} {error.hint}",
         metadata={"error_code": error.code, "error_policy": error.policy.value, "what_to_do": error.hint},
@@ -49,12 +49,12 @@ def _failure(stage: Stage, error: PipelineError, listener: Listener) -> dg.Failu
 def materialized(
     result: StageResult,
     metadata: Mapping[str, Any],
-    listener: Listener,
+    carrier: Carrier,
     meter: Meter,
     checks: tuple[dg.AssetCheckResult, ...] = (),
 ) -> dg.MaterializeResult:
     cost = meter.spent()
-    listener.finished(result, cost)
+    carrier.listener.finished(result, cost)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(result.key),
         metadata={"reused": result.reused, "seconds": cost["wall_s"], "cpu_s": cost["cpu_s"], **metadata},

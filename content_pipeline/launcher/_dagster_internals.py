@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from dagster._core.execution.context_creation_job import PlanExecutionContextMan
 from dagster._core.execution.plan.plan import ExecutionPlan
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.in_process import InProcessExecutor, inprocess_execution_iterator
+from dagster._core.instance.ref import InstanceRef
 from dagster._core.launcher import CheckRunHealthResult as CheckRunHealthResult
 from dagster._core.launcher import LaunchRunContext as LaunchRunContext
 from dagster._core.launcher import ResumeRunContext as ResumeRunContext
@@ -60,6 +62,12 @@ CODE_LOCATION = "content_pipeline"
 MODULE = "content_pipeline.definitions"
 ATTRIBUTE = "defs"
 REPOSITORY = "__repository__"
+
+
+@cache
+def instance_ref(home: Path, _changed_ns: int) -> InstanceRef:
+    """What `dagster.yaml` says, read once for each time it changes."""
+    return InstanceRef.from_dir(str(home))
 
 
 def create_run(

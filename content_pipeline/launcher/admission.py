@@ -115,6 +115,8 @@ def _asked_for_by_hand(launch: Launch, manifest: Manifest) -> Job | Refused:
             f"wait for it, or stop it with `content-ai queue cancel {running.job_id}`"
         )
     job = current[0]
+    if job.status in (State.CANCELLED, State.DISCARDED) and not is_whole(launch):
+        return Refused(f"{key} was {job.status} by a person; `content-ai queue resume {job.job_id}` comes first")
     which = Which(job_ids=[job.job_id], if_possible=True)
     manifest.spoil(which, BY_HAND)
     manifest.retry(which, BY_HAND)

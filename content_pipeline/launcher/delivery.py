@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from content_pipeline.errors import FileInUse, LibraryOffline, MissingFile, PipelineError, named, printable
+from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, named, printable
 from content_pipeline.failpoints import reached
 from content_pipeline.launcher.home import open_instance
 from content_pipeline.launcher.names import PARTITION_TAG, job_tag
@@ -24,6 +24,10 @@ from content_pipeline.settings import Settings
 from content_pipeline.stages.carrier import Carrier, Sender
 
 Send = Callable[[Any], None]
+
+
+class Outdated(Exception):
+    """A run that no longer fits its job. Nobody's fault: the job gets another one."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,10 @@ def deliver(errand: Errand, settings: Settings, runs: Runs, manifest: Manifest, 
     sender = Sender(send)
     try:
         _Delivery(errand, settings, runs, manifest, sender, send).carry_out()
+    except Outdated as reason:
+        send({"is": "outdated", "why": str(reason)})
+        if errand.run_id is not None:
+            runs.end_as_cancelled(errand.run_id, f"Nothing was done: {reason}. The job waits for its next run.")
     except Exception as error:  # noqa: BLE001 - the boundary of a worker
         traceback.print_exc()
         known = named(error)
@@ -88,11 +96,9 @@ class _Delivery:
             return self.runs.create(instance, video.key, job_tag(job.job_id, job.claim_count))
         run = instance.get_run_by_id(self.errand.run_id)
         if run is None:
-            raise RuntimeError(f"the run {self.errand.run_id} was deleted")
+            raise Outdated(f"the run {self.errand.run_id} was deleted")
         if video is not None and run.tags.get(PARTITION_TAG) != video.key:
-            raise FileInUse(
-                f"{printable(video.path)} is now the video {video.key}, not {run.tags.get(PARTITION_TAG)}: it changed"
-            )
+            raise Outdated(f"{printable(video.path)} is the video {video.key}, not {run.tags.get(PARTITION_TAG)}")
         return run
 
     def _announce(self, instance: dg.DagsterInstance, run: dg.DagsterRun, video: KnownVideo | None) -> None:

@@ -15,7 +15,7 @@ import dagster as dg
 
 from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, named, printable
 from content_pipeline.launcher.names import BACKFILL_PRIORITY, JOB_TAG, job_tag, job_tag_of, parse_job_tag
-from content_pipeline.library.identify import identify
+from content_pipeline.library.identify import likely_key
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
@@ -34,6 +34,7 @@ OPEN = [
 
 
 MOST_VAIN_RUNS = 3
+WINDOW = 32  # enough for short recordings: a window is refilled every few seconds
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Delivery:
 def due_deliveries(settings: Settings, instance: dg.DagsterInstance, now: datetime) -> Sequence[Delivery]:
     manifest = open_manifest(settings)
     under_way = _under_way(instance)
-    room = 2 * settings.worker_count - len(under_way)
+    room = max(WINDOW, 2 * settings.worker_count) - len(under_way)
     if room <= 0:
         return []
     lowest = None if is_quiet(settings.schedule, now) else BACKFILL_PRIORITY + 1
@@ -67,7 +68,7 @@ def _under_way(instance: dg.DagsterInstance) -> set[str]:
 
 def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Delivery | None:
     try:
-        video = identify(Path(job.video_path), Path(job.library), VideoStore(manifest.engine))
+        key = likely_key(Path(job.video_path), Path(job.library), VideoStore(manifest.engine))
     except Exception as error:  # noqa: BLE001 - one file's trouble must not keep the others waiting
         _speak_for(job, named(error), manifest)
         return None
@@ -79,9 +80,9 @@ def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Del
         manifest.cancel(Which(job_ids=[job.job_id], if_possible=True))  # a person terminated it in the queue
         return None
     if len(vain) >= MOST_VAIN_RUNS:
-        _speak_for(job, RuntimeError(f"{len(vain)} runs of {video.key} failed before they got to work"), manifest)
+        _speak_for(job, RuntimeError(f"{len(vain)} runs of {key} failed before they got to work"), manifest)
         return None
-    return Delivery(job, video.key, tag, f"{tag}:{len(before)}")
+    return Delivery(job, key, tag, f"{tag}:{len(before)}")
 
 
 def _speak_for(job: Job, error: BaseException, manifest: Manifest) -> None:

@@ -104,6 +104,8 @@ class Hands:
         lease, outcome = job.lease, held.outcome
         if held.lost:
             raise LostLease(f"the lease on {printable(outcome.path)} was lost while it was worked on")
+        if held.outdated is not None:
+            return self._release(held, lease, held.outdated)
         if held.succeeded:
             return self._succeed(held, lease)
         if held.stopped:
@@ -123,14 +125,16 @@ class Hands:
 
     def _succeed(self, held: Held, lease: Lease) -> Outcome:
         if not held.told_everything:
-            reason = f"a run of {', '.join(held.stage_keys) or 'nothing'} ended"
-            self.patiently(lambda: self._manifest.release(lease, reason))
-            return replace(held.outcome, status="pending", note=reason)
+            return self._release(held, lease, f"a run of {', '.join(held.stage_keys) or 'nothing'} ended")
         reached("before_commit")
         result = held.result()
         self.patiently(lambda: self._manifest.succeed(lease, result))
         reached("committed")
         return replace(held.outcome, status="succeeded")
+
+    def _release(self, held: Held, lease: Lease, reason: str) -> Outcome:
+        self.patiently(lambda: self._manifest.release(lease, reason))
+        return replace(held.outcome, status="pending", note=reason)
 
     def _fail(self, held: Held, lease: Lease, failure: dict[str, Any]) -> Outcome:
         code, message, policy = failure["code"], failure["message"], RetryPolicy(failure["policy"])

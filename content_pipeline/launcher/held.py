@@ -32,6 +32,7 @@ class Held:
     lost: bool = False
     stop_by_s: float | None = None  # asked to stop; made to, at this moment
     failure: dict[str, Any] | None = None
+    outdated: str | None = None
     stage_keys: dict[str, str] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
     cost: dict[str, Any] = field(default_factory=dict)
@@ -66,6 +67,8 @@ class Held:
             case "recalled":
                 self.stage_keys[message["stage"]] = message["key"]
                 self.outcome = replace(self.outcome, stages={**self.outcome.stages, message["stage"]: "reused"})
+            case "outdated":
+                self.outdated = message["why"]
             case "failed":
                 self.failure = message
             case "ended":

@@ -18,6 +18,7 @@ from content_pipeline.errors import (
     name_database_error,
     printable,
 )
+from content_pipeline.launcher._dagster_internals import instance_ref
 from content_pipeline.launcher.names import VIDEO_PARTITIONS
 from content_pipeline.settings import Settings
 
@@ -42,8 +43,9 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
     home = dagster_home(settings)
     try:
         with _named(home):
-            instance = dg.DagsterInstance.from_config(str(home))
-        instance.get_dynamic_partitions(VIDEO_PARTITIONS)
+            changed_ns = (home / "dagster.yaml").stat().st_mtime_ns
+            instance = dg.DagsterInstance.from_ref(instance_ref(home, changed_ns))
+        instance.has_dynamic_partition(VIDEO_PARTITIONS, "any")  # says now whether the records can be read
     except OSError as error:
         raise from_own_folder(error, home) from error
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 PROCESS_VIDEO = "process_video"
@@ -24,7 +25,8 @@ def job_tag(job_id: str, attempt: int) -> str:
 
 def job_tag_of(tags: Mapping[str, str]) -> str | None:
     """The attempt that a run delivers. A run that a person executes again copies the tag, and is one by hand."""
-    return None if PARENT_RUN_TAG in tags else tags.get(JOB_TAG)
+    tag = None if PARENT_RUN_TAG in tags else tags.get(JOB_TAG)
+    return tag if tag is not None and re.fullmatch(r"\w+:\d+", tag) else None
 
 
 def owner_of(tags: Mapping[str, str]) -> str | None:

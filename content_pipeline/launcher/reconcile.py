@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 
 from content_pipeline.launcher.rebuild import rebuild
-from content_pipeline.launcher.runs import adopt
+from content_pipeline.launcher.runs import adopt, close_abandoned
 from content_pipeline.launcher.spool import Spool
 from content_pipeline.launcher.starting import ensure_supervisor
 from content_pipeline.manifest.opening import open_manifest
@@ -23,6 +23,8 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
     rescued = manifest.rescue(gone_among(manifest.workers()))
     home = Path(instance.root_directory)
     spool = Spool(home)
+    # One that was started goes on with another worker; one that never was would only be in the way.
+    closed = close_abandoned(instance, spool, [dg.DagsterRunStatus.NOT_STARTED])
     adopted = adopt(instance, spool)
     orphaned = len(spool.run_ids()) if spool.supervisor() is None else 0
     if spool.run_ids():
@@ -30,6 +32,7 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
     rebuilt = rebuild(instance, manifest, REBUILD_BUDGET_S)
     return {
         "jobs rescued": len(rescued),
+        "runs closed": closed,
         "runs adopted": adopted,
         "runs without a supervisor": orphaned,
         "videos rebuilt": rebuilt.videos,

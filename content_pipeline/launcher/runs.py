@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 
 import dagster as dg
 
@@ -36,24 +37,27 @@ class Runs:
         self._settings = settings
         self._compose = compose
         self._owner = this_worker()
+        self._carrier = Carrier()
 
     @cached_property
-    def _process_video(self) -> dg.JobDefinition:
-        return self._compose(self._settings, Carrier()).resolve_job_def(PROCESS_VIDEO)
+    def _definitions(self) -> dg.Definitions:
+        return self._compose(self._settings, self._carrier)
 
     def prepare(self) -> None:
         """Build once, before children are forked, what each of them needs."""
-        _ = self._process_video
+        self._definitions.resolve_job_def(PROCESS_VIDEO)
 
     def create(self, instance: dg.DagsterInstance, video_key: str, job_tag: str) -> dg.DagsterRun:
         """A run that this process executes itself."""
         instance.add_dynamic_partitions(VIDEO_PARTITIONS, [video_key])
         tags = {OWNER_TAG: self._owner, JOB_TAG: job_tag}
-        return internals.create_run(instance, self._process_video, video_key, tags)
+        job = self._definitions.resolve_job_def(PROCESS_VIDEO)
+        return internals.create_run(instance, job, video_key, tags)
 
     def execute(self, instance: dg.DagsterInstance, run: dg.DagsterRun, carrier: Carrier) -> dg.DagsterRunStatus:
         """Execute a run here; one that was started before goes on after the steps that it finished."""
-        job = self._compose(self._settings, carrier).resolve_job_def(run.job_name)
+        self._carrier.become(carrier)
+        job = self._definitions.resolve_job_def(run.job_name)
         internals.execute(instance, job, run, resume=run.status is dg.DagsterRunStatus.STARTED)
         ended = instance.get_run_by_id(run.run_id)
         return dg.DagsterRunStatus.FAILURE if ended is None else ended.status
@@ -71,7 +75,7 @@ class Runs:
     def close_abandoned(self) -> int:
         """End the runs whose process is gone, so that none stays started for ever."""
         with open_instance(self._settings) as instance:
-            return close_abandoned(instance)
+            return close_abandoned(instance, Spool(Path(instance.root_directory)), UNFINISHED)
 
     def adopt(self, spool: Spool) -> None:
         """Runs that were launched and are in nobody's hands: whoever launched them died before saying so."""
@@ -116,9 +120,11 @@ def adopt(instance: dg.DagsterInstance, spool: Spool) -> int:
     return len(strays)
 
 
-def close_abandoned(instance: dg.DagsterInstance) -> int:
-    runs = instance.get_runs(dg.RunsFilter(job_name=PROCESS_VIDEO, statuses=UNFINISHED))
-    abandoned = [run for run in runs if is_gone(owner_of(run.tags) or "")]
+def close_abandoned(instance: dg.DagsterInstance, spool: Spool, statuses: Sequence[dg.DagsterRunStatus]) -> int:
+    """End the runs whose process is gone, unless a supervisor goes on with them."""
+    runs = instance.get_runs(dg.RunsFilter(job_name=PROCESS_VIDEO, statuses=list(statuses)))
+    carried = spool.run_ids()
+    abandoned = [run for run in runs if is_gone(owner_of(run.tags) or "") and run.run_id not in carried]
     for run in abandoned:
         internals.report_worker_died(instance, run, "The process that carried this run is gone.")
     return len(abandoned)

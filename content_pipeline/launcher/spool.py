@@ -22,6 +22,7 @@ from content_pipeline.launcher.names import PARTITION_TAG, PRIORITY_TAG, job_tag
 from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX
 
 FOLDER = "launches"
+HUNG_S = 30.0  # at least: it is busy loading when it starts
 CARRIED_BEFORE = "somebody before"
 
 
@@ -135,7 +136,7 @@ class Spool:
             silent_s = time.time() - self._lock_file().stat().st_mtime
         except FileNotFoundError:
             return False
-        return card["pid"] is not None and silent_s > card["lease_s"]
+        return card["pid"] is not None and silent_s > max(card["lease_s"], HUNG_S)
 
     def supervisor(self) -> dict[str, Any] | None:
         """The card of the supervisor that lives, if one does."""

@@ -17,7 +17,7 @@ from types import FrameType
 
 from content_pipeline.agenda import recipe_of
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.errors import BadSettings, EnvironmentalError, PipelineError
+from content_pipeline.errors import BadSettings, EnvironmentalError, PipelineError, printable
 from content_pipeline.launcher.admission import Admitted, NotYet, Refused, admit, is_whole
 from content_pipeline.launcher.delivery import Errand
 from content_pipeline.launcher.hands import Hands
@@ -59,6 +59,7 @@ class Supervisor:
         self._runs = Runs(settings, compose)
         self._watcher = watcher
         self._hands = Hands(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)
+        self._latest = settings, self._runs
         self._waiting: dict[str, _Waiting] = {}
         self._carried: dict[str, Launch] = {}
         self._busy_s = time.monotonic()
@@ -162,6 +163,9 @@ class Supervisor:
             decision = NotYet(str(error))
         except PipelineError as error:
             decision = Refused(f"{error} {error.hint}")
+        except Exception as error:
+            logging.getLogger(__name__).exception("launch %s", launch)
+            decision = Refused(f"{type(error).__name__}: {error}")
         match decision:
             case NotYet():
                 one.not_before_s = time.monotonic() + ASK_AGAIN_S
@@ -177,6 +181,8 @@ class Supervisor:
 
     def _settings_of(self, launch: Launch) -> Settings:
         """As they are now where the run was launched: an edited settings file counts from the next run on."""
+        if not Path(launch.folder).is_dir():
+            raise BadSettings(f"the folder {printable(launch.folder)}, from which this run was launched, is gone")
         with contextlib.chdir(launch.folder):
             settings = load(env=launch.environment).settings
             places = {
@@ -193,8 +199,15 @@ class Supervisor:
     def _start(self, launch: Launch, held: Held, settings: Settings) -> None:
         log = log_path(settings, f"run-{launch.run_id}")
         errand = Errand(held.job, launch.run_id, cores=self._cores())
-        pid = self._hands.start(held, errand, settings, Runs(settings, self._compose), log)
+        pid = self._hands.start(held, errand, settings, self._runs_with(settings), log)
         self._carried[launch.run_id] = self._spool.note_child(launch, self._hands.id, pid, log)
+
+    def _runs_with(self, settings: Settings) -> Runs:
+        """Built here once for all children, until the settings change."""
+        if self._latest[0] != settings:
+            self._latest = settings, Runs(settings, self._compose)
+        self._latest[1].prepare()
+        return self._latest[1]
 
     def _cores(self) -> int:
         """How many cores a child may use: all of them when nothing else is to be done."""
@@ -218,7 +231,7 @@ class Supervisor:
     def _ended(self, held: Held, outcome: Outcome) -> None:
         launch = self._carried.pop(held.name)
         self._watcher.ended(outcome)
-        if held.run_status is not None or (held.failure is not None and not held.lost):
+        if held.run_status is not None or ((held.failure or held.outdated) and not held.lost):
             self._spool.remove(held.name)  # the child has ended the run
         elif outcome.status == State.PENDING and not held.stopped:
             self._runs.note(held.name, f"{outcome.error}. The run goes on in another process.")

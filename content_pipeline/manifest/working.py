@@ -116,6 +116,7 @@ def apply(
         "completed_at": None if decision.move in (Move.POSTPONE, Move.RESCUE) else tx.now,
         "attempt_count": job.attempt_count - int(decision.refund),
         "crash_count": job.crash_count if crashes is None else crashes,
+        "run_id": None if decision.move in (Move.POSTPONE, Move.RESCUE) else job.run_id,
     }
     move(tx, [job], decision.move, decision.reason, values, error=f"{code}: {message}")
     return decision

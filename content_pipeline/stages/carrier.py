@@ -39,14 +39,21 @@ class Silent:
         return None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Carrier:
-    """`guard` is entered around publishing: it raises when the job was given to someone else."""
+    """`guard` is entered around publishing: it raises when the job was given to someone else.
+
+    Not frozen, for once: what Dagster sees is built once, before processes are forked, and each of them puts
+    itself in this place.
+    """
 
     listener: Listener = field(default_factory=Silent)
     force: bool = False
     cores: int = 1
     guard: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def become(self, other: Carrier) -> None:
+        self.listener, self.force, self.cores, self.guard = other.listener, other.force, other.cores, other.guard
 
 
 class Sender:

@@ -8,8 +8,8 @@ import dagster as dg
 
 from content_pipeline.defs.assets import best_of, detections, energy, fingerprint, montage
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Listener
+from content_pipeline.stages.carrier import Carrier
 
 
-def build_assets(settings: Settings, listener: Listener) -> Sequence[dg.AssetsDefinition]:
-    return [module.build(settings, listener) for module in (fingerprint, energy, detections, montage, best_of)]
+def build_assets(settings: Settings, carrier: Carrier) -> Sequence[dg.AssetsDefinition]:
+    return [module.build(settings, carrier) for module in (fingerprint, energy, detections, montage, best_of)]

@@ -20,13 +20,13 @@ from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
 from content_pipeline.stages.best_of import Processed
 from content_pipeline.stages.best_of import best_of as run
-from content_pipeline.stages.carrier import Listener
+from content_pipeline.stages.carrier import Carrier
 from content_pipeline.stages.workbench import StageResult, Workbench
 
 COLUMNS = {"video": "string", "path": "string", "source_start_s": "float", "source_end_s": "float", "standing": "float"}
 
 
-def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
+def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
     options = {**asset_options(settings, "best_of", {"ffmpeg"}), "partitions_def": LIBRARIES, "group_name": "library"}
 
     # It reads what is known of every video of its library, whichever those are at the time.
@@ -40,11 +40,11 @@ def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
         over a quiet one, and no video gets more than its share of clips. A video whose file or detections
         cannot be read is left out and counted. Decides by what is already known: only the chosen clips are cut.
         """
-        with boundary("best_of", listener, context) as meter:
+        with boundary("best_of", carrier, context) as meter:
             library, jobs = _processed(open_manifest(workbench.settings), context.partition_key)
             result = run(workbench, context.partition_key, library, jobs)
             checks = check_montage(result)
-        return materialized(result, _metadata(library, result), listener, meter, checks)
+        return materialized(result, _metadata(library, result), carrier, meter, checks)
 
     return best_of
 

@@ -7,13 +7,13 @@ from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, image, materialized
 from content_pipeline.defs.checks import check_spec
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Listener
+from content_pipeline.stages.carrier import Carrier
 from content_pipeline.stages.detections import Decision
 from content_pipeline.stages.detections import detections as run
 from content_pipeline.stages.workbench import Workbench
 
 
-def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
+def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
     @dg.asset(
         deps=["energy"],
         check_specs=[check_spec("detections", "within_the_video", "Every highlight lies inside the recording.")],
@@ -24,9 +24,9 @@ def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
 
         Reads the cached curves only: deciding again takes milliseconds.
         """
-        with boundary("detections", listener, context) as meter:
+        with boundary("detections", carrier, context) as meter:
             decision = run(workbench, context.partition_key)
-        return materialized(decision.result, _metadata(decision), listener, meter, (_within_the_video(decision),))
+        return materialized(decision.result, _metadata(decision), carrier, meter, (_within_the_video(decision),))
 
     return detections
 

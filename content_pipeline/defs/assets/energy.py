@@ -5,22 +5,22 @@ import dagster as dg
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Listener
+from content_pipeline.stages.carrier import Carrier
 from content_pipeline.stages.energy import Sound
 from content_pipeline.stages.energy import energy as run
 from content_pipeline.stages.workbench import Workbench
 
 
-def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
+def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
     @dg.asset(deps=["fingerprint"], **asset_options(settings, "energy", {"numpy"}))
     def energy(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
         """The sound as curves, one value every 23 ms: plain level, percussive level, broadband level.
 
         This is the only stage that decodes the whole recording. Changing a threshold never comes back here.
         """
-        with boundary("energy", listener, context) as meter:
+        with boundary("energy", carrier, context) as meter:
             sound = run(workbench, context.partition_key)
-        return materialized(sound.result, _metadata(sound), listener, meter)
+        return materialized(sound.result, _metadata(sound), carrier, meter)
 
     return energy
 

@@ -9,23 +9,23 @@ from content_pipeline.errors import printable
 from content_pipeline.launcher import records
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Listener
+from content_pipeline.stages.carrier import Carrier
 from content_pipeline.stages.fingerprint import Content
 from content_pipeline.stages.fingerprint import fingerprint as run
 from content_pipeline.stages.workbench import Workbench
 
 
-def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
+def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
     @dg.asset(**asset_options(settings, "fingerprint", {"python"}))
     def fingerprint(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
         """What the recording holds: a digest of every byte, and what the file says of its picture and sound.
 
         A file that was only touched, renamed or moved keeps its digest, and nothing after it is done again.
         """
-        with boundary("fingerprint", listener, context) as meter:
+        with boundary("fingerprint", carrier, context) as meter:
             content = run(workbench, context.partition_key)
             files = workbench.videos.with_key(context.partition_key)
-        return materialized(content.result, _metadata(content, files), listener, meter)
+        return materialized(content.result, _metadata(content, files), carrier, meter)
 
     return fingerprint
 

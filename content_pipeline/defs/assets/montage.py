@@ -9,12 +9,12 @@ from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.errors import printable
 from content_pipeline.launcher import records
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Listener
+from content_pipeline.stages.carrier import Carrier
 from content_pipeline.stages.montage import montage as run
 from content_pipeline.stages.workbench import StageResult, Workbench
 
 
-def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
+def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
     @dg.asset(deps=["detections"], check_specs=montage_checks(), **asset_options(settings, "montage", {"ffmpeg"}))
     def montage(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
         """The highlights, cut and joined into one video that plays anywhere.
@@ -22,11 +22,11 @@ def build(settings: Settings, listener: Listener) -> dg.AssetsDefinition:
         Clips are kept one by one: changing the order or dropping one cuts nothing anew. A recording
         without highlights has no montage, and that is a success.
         """
-        with boundary("montage", listener, context) as meter:
+        with boundary("montage", carrier, context) as meter:
             made = run(workbench, context.partition_key)
             checks = check_montage(made.result)
             record = records.of_montage(made, recipe_of(workbench.settings))
-        return materialized(made.result, {**_metadata(made.result), **record}, listener, meter, checks)
+        return materialized(made.result, {**_metadata(made.result), **record}, carrier, meter, checks)
 
     return montage
 
