@@ -264,17 +264,19 @@ def _link_or_copy(source: Path, target: Path) -> None:
         fsync(target)
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """A file that appears with all its bytes or not at all."""
+def write_whole(path: Path, data: bytes, lasting: bool = True) -> None:
+    """A file that appears with all its bytes or not at all; one that need not survive a power cut costs less."""
     path.parent.mkdir(parents=True, exist_ok=True)
     staging = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         staging.write_bytes(data)
-        fsync(staging)
+        if lasting:
+            fsync(staging)
         staging.replace(path)
     finally:
         staging.unlink(missing_ok=True)
-    fsync(path.parent)
+    if lasting:
+        fsync(path.parent)
 
 
 def hash_file(path: Path) -> str:

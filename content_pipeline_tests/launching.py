@@ -6,9 +6,10 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -46,6 +47,7 @@ class LaunchedProject:
         self.output = folder / "output"
         self.state = folder / "state"
         self._monkeypatch = monkeypatch
+        monkeypatch.delenv("CONTENT_AI_CHAOS", raising=False)  # steers the tests, and is no setting
         self.set(STATE_DIR=str(self.state), OUTPUT_DIR=str(self.output), **FAST)
         monkeypatch.chdir(folder)
 
@@ -93,15 +95,26 @@ class LaunchedProject:
         with self.instance() as instance:
             return self._launch(instance, video_key, None, assets)
 
-    def _launch(self, instance: dg.DagsterInstance, key: str, tag: str | None, assets: tuple[str, ...] = ()) -> str:
+    def _launch(self, instance: dg.DagsterInstance, key: str, tag: str | None, *args: Any, **more: Any) -> str:
+        run = self._create(instance, key, tag, *args, **more)
+        instance.launch_run(run.run_id, None)
+        return run.run_id
+
+    def _create(
+        self,
+        instance: dg.DagsterInstance,
+        key: str,
+        tag: str | None,
+        assets: tuple[str, ...] = (),
+        more: Mapping[str, str] | None = None,
+    ) -> dg.DagsterRun:
         instance.add_dynamic_partitions("videos", [key])
         defs = build_definitions(self.settings)
         job = defs.resolve_job_def("__ASSET_JOB" if assets else PROCESS_VIDEO)
         if assets:
             job = job.get_subset(asset_selection={dg.AssetKey(asset) for asset in assets})
-        run = internals.create_run(instance, job, key, {} if tag is None else {JOB_TAG: tag})
-        instance.launch_run(run.run_id, None)
-        return run.run_id
+        tags = {**({} if tag is None else {JOB_TAG: tag}), **(more or {})}
+        return internals.create_run(instance, job, key, tags)
 
     def status(self, run_id: str) -> dg.DagsterRunStatus:
         with self.instance() as instance:

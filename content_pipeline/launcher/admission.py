@@ -70,7 +70,8 @@ def admit(launch: Launch, manifest: Manifest, worker_id: str, config_hash: str) 
     wanted = _asked_for_by_hand(launch, manifest)
     if isinstance(wanted, Refused):
         return wanted
-    manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
+    if manifest.breakers():
+        manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
     claimed = claim(job_ids=[wanted.job_id], now_due=True)
     return Admitted(claimed[0]) if claimed else NotYet("somebody else was faster")
 
@@ -118,10 +119,14 @@ def _asked_for_by_hand(launch: Launch, manifest: Manifest) -> Job | Refused:
     if job.status in (State.CANCELLED, State.DISCARDED) and not is_whole(launch):
         return Refused(f"{key} was {job.status} by a person; `content-ai queue resume {job.job_id}` comes first")
     which = Which(job_ids=[job.job_id], if_possible=True)
-    manifest.spoil(which, BY_HAND)
-    manifest.retry(which, BY_HAND)
-    manifest.resume(which)
-    return manifest.get(job.job_id)
+    match job.status:
+        case State.SUCCEEDED:
+            manifest.spoil(which, BY_HAND)
+        case State.FAILED:
+            manifest.retry(which, BY_HAND)
+        case State.CANCELLED | State.DISCARDED:
+            manifest.resume(which)
+    return job
 
 
 def _enqueued(key: str, manifest: Manifest) -> Job | Refused:

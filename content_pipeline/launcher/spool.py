@@ -70,14 +70,13 @@ class Spool:
     def __init__(self, home: Path) -> None:
         self._folder = home / FOLDER
 
-    def add(self, launch: Launch) -> None:
+    def add(self, launch: Launch, lasting: bool = True) -> None:
         """Idempotent: a run that is launched twice is one launch."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self._entry(launch.run_id), json.dumps(asdict(launch)).encode())
+        write_whole(self._entry(launch.run_id), json.dumps(asdict(launch)).encode(), lasting)
 
     def note_child(self, launch: Launch, worker: str, pid: int, log: Path) -> Launch:
         carried = replace(launch, worker=worker, pid=pid, log=str(log))
-        self.add(carried)
+        self.add(carried, lasting=False)  # after a power cut nobody carries it
         return carried
 
     def get(self, run_id: str) -> Launch | None:
@@ -124,7 +123,6 @@ class Spool:
                 time.sleep(0.05)
             _rewrite(file, card)
             yield True
-            file.truncate(0)
 
     def beat(self) -> None:
         """The supervisor says that it gets on; a lock alone does not tell one that hangs."""
@@ -148,6 +146,13 @@ class Spool:
         except FileNotFoundError:
             return None
         return dict(json.loads(text)) if text else {"pid": None, "build": None, "lease_s": 0.0}
+
+    def latest_supervisor(self) -> dict[str, Any] | None:
+        """The card of whoever last had the lock, alive or not."""
+        try:
+            return dict(json.loads(self._lock_file().read_text()))
+        except (FileNotFoundError, ValueError):
+            return None
 
     def _lock_file(self) -> Path:
         return self._folder / "supervisor.lock"

@@ -16,7 +16,7 @@ from content_pipeline.launcher.spool import Spool
 
 IDLE_S = 300.0
 
-ON_ITS_WAY_S = 5.0
+ON_ITS_WAY_S = 30.0
 
 _started: dict[Path, tuple[subprocess.Popen[bytes], float]] = {}
 
@@ -38,9 +38,12 @@ def ensure_supervisor(home: Path, idle_s: float = IDLE_S) -> None:
 
 
 def _is_on_its_way(home: Path) -> bool:
-    """Whether this process started one a moment ago. Asks after it, so that none is left as a zombie."""
+    """Whether one that this process started has not had the lock yet. Asks after it: none is left as a zombie."""
     process, since_s = _started.get(home, (None, 0.0))
-    return process is not None and process.poll() is None and time.monotonic() - since_s < ON_ITS_WAY_S
+    if process is None or process.poll() is not None or time.monotonic() - since_s > ON_ITS_WAY_S:
+        return False
+    latest = Spool(home).latest_supervisor()
+    return latest is None or latest["pid"] != process.pid
 
 
 def is_outdated(home: Path) -> bool:

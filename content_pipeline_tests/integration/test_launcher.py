@@ -3,13 +3,22 @@
 import os
 import shutil
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from content_pipeline.launcher.dispatch import due_deliveries
+from content_pipeline.launcher.names import JOB_TAG, PARENT_RUN_TAG, VIDEO_ASSETS
+from content_pipeline.launcher.reconcile import reconcile
+from content_pipeline.launcher.starting import ensure_supervisor
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.steering import Which
 from content_pipeline_tests import samples
 from content_pipeline_tests.launching import LaunchedProject, eventually, launched_project
 
@@ -18,6 +27,11 @@ SUCCESS, FAILURE, CANCELED = (
     dg.DagsterRunStatus.FAILURE,
     dg.DagsterRunStatus.CANCELED,
 )
+SUPERVISOR_POINTS = ["identified", "energy_sealed", "before_commit"]
+CHILD_POINTS = ["energy_sealed", "montage_sealed"]
+if os.environ.get("CONTENT_AI_CHAOS"):
+    SUPERVISOR_POINTS += ["run_created", "detections_sealed", "staged", "published", "run_ended", "committed"]
+    CHILD_POINTS += ["fingerprint_sealed", "detections_sealed", "clip_sealed"]
 SLOW = {"RENDER__MODE": "encode", "RENDER__PRESET": "veryslow"}
 
 
@@ -61,7 +75,7 @@ def test_a_launched_run_is_carried_out_and_committed_and_the_supervisor_stays_fo
     assert game.launch_due() == {}
 
 
-@pytest.mark.parametrize("point", ["fingerprint_sealed", "energy_sealed", "montage_sealed"])
+@pytest.mark.parametrize("point", CHILD_POINTS)
 def test_a_killed_child_is_followed_by_another_that_goes_on_after_the_finished_steps(game: LaunchedProject, point: str):
     game.set(KILL_AT=f"child:{point}")
     (run,) = game.launch_due().values()
@@ -70,16 +84,12 @@ def test_a_killed_child_is_followed_by_another_that_goes_on_after_the_finished_s
     assert (job.status, job.crash_count, job.run_id) == (State.SUCCEEDED, 1, run)
     assert [one.outcome for one in game.manifest.attempts(job.job_id)] == ["crashed", "succeeded"]
     steps = _steps_started(game, run)
-    done_before = {"fingerprint_sealed": 0, "energy_sealed": 1, "montage_sealed": 3}[point]
-    assert [steps.count(stage) for stage in ("fingerprint", "energy", "detections", "montage")] == [
-        1 if number != done_before else 2 for number in range(4)
-    ]
+    died_in = point.removesuffix("_sealed").replace("clip", "montage")
+    assert {stage: steps.count(stage) for stage in VIDEO_ASSETS} == {**dict.fromkeys(VIDEO_ASSETS, 1), died_in: 2}
     assert game.manifest.check() == []
 
 
-@pytest.mark.parametrize(
-    "point", ["identified", "energy_sealed", "published", "run_ended", "before_commit", "committed"]
-)
+@pytest.mark.parametrize("point", SUPERVISOR_POINTS)
 def test_a_killed_supervisor_is_followed_by_another_that_takes_over(game: LaunchedProject, point: str, monkeypatch):
     game.set(KILL_AT=point)
     (run,) = game.launch_due().values()
@@ -198,8 +208,6 @@ def test_a_drained_supervisor_gives_back_what_does_not_end_in_time_and_the_run_g
 
 
 def test_a_supervisor_stops_when_it_is_idle_and_leaves_nothing_behind(game: LaunchedProject):
-    from content_pipeline.launcher.starting import ensure_supervisor
-
     ensure_supervisor(game.home, idle_s=0.5)
     (run,) = game.launch_due().values()
     assert game.ends(run) is SUCCESS
@@ -215,6 +223,87 @@ def test_the_health_of_a_run_is_told_and_its_worker_described(long_game: Launche
         assert launcher.supports_resume_run and launcher.supports_check_run_worker_health
         assert launcher.check_run_worker_health(record).status.value == "RUNNING"
         assert f"pid {child}" in launcher.get_run_worker_debug_info(record)
+
+
+def test_a_launch_that_cannot_be_understood_stops_no_other(game: LaunchedProject, tmp_path: Path, monkeypatch):
+    ensure_supervisor(game.home)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    strange = game.launch_by_hand("no-such-video-0123456789")
+    monkeypatch.chdir(tmp_path)
+    gone.rmdir()
+    (game.home / "launches" / "not-json.json").write_text("{")
+    (run,) = game.launch_due().values()
+    assert game.ends(run) is SUCCESS
+    assert game.ends(strange) is FAILURE
+    assert "not-json" not in game.spool.run_ids()
+
+
+def test_a_run_that_a_person_executes_again_counts_as_one_by_hand(game: LaunchedProject):
+    (run,) = game.launch_due().values()
+    game.ends(run)
+    with game.instance() as instance:
+        first = instance.get_run_by_id(run)
+        again = game._launch(instance, first.tags["dagster/partition"], first.tags[JOB_TAG], more={PARENT_RUN_TAG: run})
+    assert game.ends(again) is SUCCESS
+    assert game.job("game.mp4").run_id == again
+
+
+def test_a_run_that_is_terminated_in_the_queue_takes_its_job_along_until_it_is_resumed(game: LaunchedProject):
+    with game.instance() as instance:
+        (due,) = due_deliveries(game.settings, instance, datetime.now(UTC))
+        queued = game._create(instance, due.video_key, due.tag)
+        instance.report_run_canceling(queued)
+        instance.report_run_canceled(queued)
+        assert due_deliveries(game.settings, instance, datetime.now(UTC)) == []
+        assert game.job("game.mp4").status is State.CANCELLED
+        game.manifest.resume(Which())
+        (again,) = due_deliveries(game.settings, instance, datetime.now(UTC))
+    assert again.run_key != due.run_key
+
+
+def test_runs_that_fail_before_they_claim_do_not_follow_each_other_for_ever(game: LaunchedProject):
+    with game.instance() as instance:
+        for _ in range(3):
+            (due,) = due_deliveries(game.settings, instance, datetime.now(UTC))
+            instance.report_run_failed(game._create(instance, due.video_key, due.tag), "no worker could be started")
+        assert due_deliveries(game.settings, instance, datetime.now(UTC)) == []
+    job = game.job("game.mp4")
+    assert (job.status, job.attempt_count) == (State.PENDING, 1)
+    assert "before they got to work" in job.last_error
+
+
+def test_a_supervisor_that_hangs_is_replaced(long_game: LaunchedProject):
+    (run,) = long_game.launch_due().values()
+    long_game.child_of(run)
+    hung = long_game.supervisor()
+    os.kill(hung, signal.SIGSTOP)
+    long_ago = time.time() - 3600
+    os.utime(long_game.home / "launches" / "supervisor.lock", (long_ago, long_ago))
+    long_game.set(RENDER__PRESET="ultrafast")
+    with long_game.instance() as instance:
+        health = instance.run_launcher.check_run_worker_health(instance.get_run_by_id(run))
+        assert health.status.value == "FAILED"
+    ensure_supervisor(long_game.home)
+    eventually(lambda: (long_game.spool.supervisor() or {}).get("pid") not in (None, hung), "another one lives")
+    with long_game.instance() as instance:
+        instance.run_launcher.terminate(run)
+    assert long_game.ends(run) is CANCELED
+
+
+def test_a_run_that_its_command_created_and_never_started_is_closed(game: LaunchedProject, monkeypatch):
+    game.set(KILL_AT="run_created")
+    command = [sys.executable, "-m", "content_pipeline.cli", "process", "--input", str(game.library)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+    monkeypatch.delenv("CONTENT_AI_KILL_AT")
+    with game.instance() as instance:
+        (lost,) = instance.get_runs()
+        assert due_deliveries(game.settings, instance, datetime.now(UTC)) == []
+        mended = reconcile(game.settings, instance)
+        assert (mended["jobs rescued"], mended["runs closed"]) == (1, 1)
+        assert instance.get_run_by_id(lost.run_id).status is FAILURE
+        assert len(due_deliveries(game.settings, instance, datetime.now(UTC))) == 1
 
 
 def _steps_started(project: LaunchedProject, run_id: str) -> list[str]:
