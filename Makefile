@@ -32,7 +32,8 @@ test: install
 # The same tests with more examples, jobs and processes; takes long.
 chaos: install
 	CONTENT_AI_CHAOS=1 $(BIN)/python -m pytest content_pipeline_tests/properties content_pipeline_tests/conformance \
-		content_pipeline_tests/acceptance/test_kill_points.py
+		content_pipeline_tests/acceptance/test_kill_points.py content_pipeline_tests/acceptance/test_daemon.py \
+		content_pipeline_tests/integration/test_launcher.py
 
 check: install
 	$(BIN)/ruff check .

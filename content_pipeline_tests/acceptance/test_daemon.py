@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -131,6 +132,43 @@ class Dev:
         found = self.graphql(mutation, job=job_name)["data"]["launchRun"]["__typename"]
         assert found == "LaunchRunSuccess", found
 
+    @contextlib.contextmanager
+    def second_daemon(self) -> Iterator[None]:
+        workspace = Path(__file__).resolve().parents[2] / "workspace.yaml"
+        environment = {
+            **self.environment,
+            "DAGSTER_HOME": str(self.state / "dagster"),
+            "CONTENT_AI_LIBRARY__FOLDERS": str(self.library),
+        }
+        with self.log.open("ab") as log:
+            daemon = subprocess.Popen(
+                [sys.executable, "-m", "dagster._daemon", "run", "-w", str(workspace)],
+                env=environment,
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            yield
+        finally:
+            daemon.terminate()
+            daemon.wait(60)
+
+    def computed(self, key: str) -> dict[str, int]:
+        """How often each stage of a video was really done."""
+        query = """query($key: String!) { assetNodes(group: {groupName: "video", repositoryName: "__repository__",
+            repositoryLocationName: "content_pipeline"}) { assetKey { path } assetMaterializations(partitions: [$key]) {
+            metadataEntries { label ... on BoolMetadataEntry { boolValue } } } } }"""
+        return {
+            node["assetKey"]["path"][0]: sum(
+                entry["boolValue"] is False
+                for made in node["assetMaterializations"]
+                for entry in made["metadataEntries"]
+                if entry["label"] == "reused"
+            )
+            for node in self.graphql(query, key=key)["data"]["assetNodes"]
+        }
+
     @property
     def spool(self) -> Spool:
         return Spool(self.state / "dagster")
@@ -247,6 +285,45 @@ def test_a_changed_threshold_shows_as_stale_and_the_nightly_backfill_re_decides_
     eventually(lambda: dev.is_done("slow.mp4"), "it is done")
     job = dev.job("slow.mp4")
     assert {stage for stage, cost in job.cost.items() if not cost["reused"]} <= {"detections", "montage"}
+
+
+def test_two_daemons_on_one_instance_do_everything_once(dev: Dev, recordings):
+    with dev.second_daemon():
+        shutil.copy(recordings["again"], dev.library / "again.mp4")
+        eventually(lambda: dev.is_done("again.mp4"), "it is done")
+    assert dev.job("again.mp4").claim_count == 1
+
+
+@pytest.mark.skipif(not os.environ.get("CONTENT_AI_CHAOS"), reason="takes minutes: `make chaos`")
+@pytest.mark.timeout(1200)
+def test_everything_is_killed_at_random_and_every_recording_is_done_once(dev: Dev, samples_folder: Path):
+    dev.configure(queue__max_crashes="1000", render__mode='"encode"')
+    names = [f"chaos{number}.mp4" for number in range(12)]
+    for number, name in enumerate(names):
+        made = samples.recording(samples_folder, name, seconds=10 + number, size=(640, 360), bursts=((3, 4), (7, 8)))
+        shutil.copy(made, dev.library / name)
+    chance, until_s = random.Random(1), time.monotonic() + 180
+    while time.monotonic() < until_s and not all(dev.is_done(name) for name in names):
+        time.sleep(chance.uniform(0.5, 6))
+        kinds = {
+            "child": [pid for run in dev.spool.run_ids() if (launch := dev.spool.get(run)) and (pid := launch.pid)],
+            "supervisor": [(dev.spool.supervisor() or {}).get("pid")],
+            "daemon": dev.processes("dagster._daemon"),
+            "code server": dev.processes("api grpc"),
+            "UI": dev.processes("dagster_webserver"),
+        }
+        for kind in chance.sample(sorted(kinds), chance.choice((1, 1, 2, 5))):
+            for pid in kinds[kind]:
+                with contextlib.suppress(ProcessLookupError, TypeError):
+                    os.kill(pid, signal.SIGKILL)
+    for name in names:
+        eventually(lambda name=name: dev.is_done(name), f"{name} ended right", 240)
+    eventually(dev._answers, "the UI is back", 120)
+    eventually(lambda: not {"STARTED", "STARTING", "CANCELING"} & set(dev.runs().values()), "no run is left", 120)
+    assert dev.cli("queue", "check").returncode == 0
+    for name in names:
+        computed = dev.computed(dev.job(name).video_key)
+        assert computed == dict.fromkeys(("fingerprint", "energy", "detections", "montage"), 1), name
 
 
 def test_when_it_ends_no_process_and_no_draft_is_left(dev: Dev):

@@ -1,0 +1,49 @@
+"""Errors at the boundary: what may pass is tried again inside the run, what will not is not."""
+
+import dagster as dg
+import pytest
+
+from content_pipeline.defs import boundary as module
+from content_pipeline.defs.boundary import boundary
+from content_pipeline.errors import CorruptMedia, DiskFull, FileInUse, PipelineError
+from content_pipeline.stages.carrier import Carrier, Silent
+
+
+class Heard(Silent):
+    def __init__(self) -> None:
+        self.failures: list[BaseException] = []
+
+    def failed(self, stage, error: BaseException) -> None:
+        self.failures.append(error)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRIES", dg.RetryPolicy(max_retries=2, delay=0.01))
+
+
+@pytest.mark.parametrize(
+    ("error", "times", "tries", "succeeds"),
+    [
+        (FileInUse("it changes"), 1, 2, True),
+        (FileInUse("it changes"), 2, 3, True),
+        (FileInUse("it changes"), 9, 3, False),
+        (CorruptMedia("half of it is missing"), 9, 1, False),
+        (DiskFull("no room"), 9, 1, False),
+    ],
+    ids=["passes", "passes late", "does not pass", "permanent", "environmental"],
+)
+def test_an_error_is_tried_again_by_its_class(error: PipelineError, times: int, tries: int, succeeds: bool):
+    seen: list[int] = []
+    carrier = Carrier(Heard())
+
+    @dg.asset
+    def energy(context: dg.AssetExecutionContext) -> None:
+        with boundary("energy", carrier, context):
+            seen.append(context.retry_number)
+            if len(seen) <= times:
+                raise error
+
+    result = dg.materialize([energy], raise_on_error=False)
+    assert (result.success, len(seen)) == (succeeds, tries)
+    assert carrier.listener.failures == ([] if succeeds else [error])
