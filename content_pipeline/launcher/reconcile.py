@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.launcher.rebuild import rebuild
 from content_pipeline.launcher.runs import adopt, close_abandoned
 from content_pipeline.launcher.spool import Spool
@@ -29,12 +30,14 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
     orphaned = len(spool.run_ids()) if spool.supervisor() is None else 0
     if spool.run_ids():
         ensure_supervisor(home)
+    swept = ArtifactStore(settings.state_dir.absolute() / "artifacts").sweep()
     rebuilt = rebuild(instance, manifest, REBUILD_BUDGET_S)
     return {
         "jobs rescued": len(rescued),
         "runs closed": closed,
         "runs adopted": adopted,
         "runs without a supervisor": orphaned,
+        "drafts swept": swept,
         "videos rebuilt": rebuilt.videos,
         "jobs rebuilt": rebuilt.jobs,
     }

@@ -9,17 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from content_pipeline.artifacts import Artifact, Draft, publication, sha256_of
+from content_pipeline.artifacts import Artifact, Draft
 from content_pipeline.errors import (
     LibraryOffline,
     MissingFile,
     NoPicture,
     PermanentError,
     TransientError,
-    from_own_folder,
     printable,
 )
-from content_pipeline.failpoints import reached
 from content_pipeline.media.best import Contender, Offer
 from content_pipeline.media.best import best_of as choose
 from content_pipeline.media.highlights import DURATION_LIMIT, SEGMENT_LIMIT, Highlight
@@ -30,7 +28,8 @@ from content_pipeline.media.render.join import Montage, join
 from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
-from content_pipeline.stages.montage import CLIP_NAME, is_same, take_back
+from content_pipeline.stages.montage import CLIP_NAME
+from content_pipeline.stages.publishing import Published, publish
 from content_pipeline.stages.workbench import VERSIONS, StageResult, Workbench, obtain
 
 PREFIX = "best-of-"
@@ -105,13 +104,13 @@ def best_of(bench: Workbench, library_key: str, library: Path, jobs: Sequence[Pr
             left_out[failure.video_key] = failure.code
             del videos[failure.video_key]
     unknown = not videos and bool(left_out)  # not the same as: there is nothing to show
-    outputs, fresh = ({}, False) if unknown else _publish(bench, library_key, result.artifact)
+    published = Published({}, False) if unknown else publish(bench, PREFIX + library_key, PUBLISHED, result.artifact)
     return replace(
         result,
         artifact=_with_counts(result.artifact, videos, left_out),
-        reused=result.reused and not fresh,
+        reused=result.reused and not published.fresh,
         seconds=time.monotonic() - started,
-        outputs=outputs,
+        outputs=published.files,
     )
 
 
@@ -280,25 +279,3 @@ def _with_counts(made: Artifact, videos: Mapping[str, _Video], left_out: Mapping
     """Who could be asked differs from time to time; the artifact does not."""
     counts = {"videos": len(videos), "left_out": len(left_out), "left_out_by": dict(Counter(left_out.values()))}
     return replace(made, facts={**made.facts, **counts})
-
-
-# --- putting it where people look
-
-
-def _publish(bench: Workbench, library_key: str, made: Artifact) -> tuple[dict[Path, str], bool]:
-    """With nothing to show, take back what no longer holds."""
-    folder = bench.settings.output_dir.absolute()
-    targets = {name: folder / f"{PREFIX}{library_key}{ending}" for name, ending in PUBLISHED.items()}
-    try:
-        if not made.facts["clips"]:
-            return {}, take_back(bench, targets.values())
-        stale = [name for name in targets if not is_same(made.path(name), targets[name], made.hashes[name])]
-        with publication({made.path(name): targets[name] for name in stale}) as place:
-            reached("staged")
-            if stale:
-                with bench.guard():
-                    place()
-            reached("published")
-        return {target: sha256_of(target) for target in targets.values()}, bool(stale)
-    except OSError as error:
-        raise from_own_folder(error, folder) from error

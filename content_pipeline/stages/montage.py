@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from content_pipeline.artifacts import Artifact, Draft, hash_file, publication, sha256_of
-from content_pipeline.errors import from_own_folder
-from content_pipeline.failpoints import reached
+from content_pipeline.artifacts import Draft
 from content_pipeline.media.render.choice import choose
 from content_pipeline.media.render.clip import Clip, Mode, render_clip
 from content_pipeline.media.render.join import join
@@ -17,6 +13,7 @@ from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.source import Source
 from content_pipeline.media.spans import Span
 from content_pipeline.stages.detections import Decision, detections
+from content_pipeline.stages.publishing import publish
 from content_pipeline.stages.workbench import VERSIONS, StageResult, Workbench, obtain
 
 CLIP_NAME = "clip.nut"
@@ -42,9 +39,9 @@ def montage(bench: Workbench, video_key: str) -> Montage:
     decision = detections(bench, video_key)
     key = _montage_key(bench, decision)
     result = obtain(bench, "montage", key, lambda draft: _make(draft, bench, video_key, decision))
-    outputs, fresh = _publish(bench, video_key, result.artifact, decision.result.artifact)
-    seconds = time.monotonic() - started
-    return Montage(decision, replace(result, reused=result.reused and not fresh, seconds=seconds, outputs=outputs))
+    published = publish(bench, video_key, PUBLISHED, result.artifact, decision.result.artifact)
+    reused, seconds = result.reused and not published.fresh, time.monotonic() - started
+    return Montage(decision, replace(result, reused=reused, seconds=seconds, outputs=published.files))
 
 
 def _montage_key(bench: Workbench, decision: Decision) -> str:
@@ -112,39 +109,3 @@ def _sheet(source: Source, decision: Decision, spans: tuple[Span, ...]) -> bytes
     from content_pipeline.media.preview import contact_sheet
 
     return contact_sheet(source, decision.sound.content.info, spans)
-
-
-def _publish(bench: Workbench, video_key: str, made: Artifact, decided: Artifact) -> tuple[dict[Path, str], bool]:
-    """Put the outputs where people look; without highlights, take back what no longer holds."""
-    folder = bench.settings.output_dir.absolute()
-    targets = {name: folder / f"{video_key}{ending}" for name, ending in PUBLISHED.items()}
-    try:
-        if not made.facts["clips"]:
-            return {}, take_back(bench, targets.values())
-        sources = {name: made.path(name) for name in made.hashes} | {"plot.png": decided.path("plot.png")}
-        hashes = {**made.hashes, "plot.png": decided.hashes["plot.png"]}
-        stale = [name for name in targets if not is_same(sources[name], targets[name], hashes[name])]
-        with publication({sources[name]: targets[name] for name in stale}) as place:
-            reached("staged")
-            if stale:
-                with bench.guard():
-                    place()
-            reached("published")
-        return {target: sha256_of(target) for target in targets.values()}, bool(stale)
-    except OSError as error:
-        raise from_own_folder(error, folder) from error
-
-
-def take_back(bench: Workbench, targets: Iterable[Path]) -> bool:
-    outdated = [target for target in targets if target.exists()]
-    if outdated:
-        with bench.guard():
-            for target in outdated:
-                target.unlink(missing_ok=True)
-    return bool(outdated)
-
-
-def is_same(source: Path, target: Path, recorded: str) -> bool:
-    if not target.is_file():
-        return False
-    return source.samefile(target) or hash_file(target) == recorded

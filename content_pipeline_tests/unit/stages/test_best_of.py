@@ -28,7 +28,7 @@ from content_pipeline.media.source import open_source
 from content_pipeline.settings import Settings, load
 from content_pipeline.stages import best_of as stage
 from content_pipeline.stages.best_of import Processed, best_of
-from content_pipeline.stages.carrier import Silent
+from content_pipeline.stages.carrier import Carrier
 from content_pipeline.stages.detections import detections
 from content_pipeline.stages.workbench import StageResult, Workbench
 from content_pipeline_tests import samples
@@ -288,7 +288,7 @@ def test_libraries_of_one_name_do_not_share_a_best_of(tmp_path: Path):
 def materialize(library: Library, key: str) -> dg.ExecuteInProcessResult:
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions(str(LIBRARIES.name), [key])
-        asset = build(library.bench.settings, Silent())
+        asset = build(library.bench.settings, Carrier())
         return dg.materialize(
             [asset], partition_key=key, resources={"workbench": library.bench}, instance=instance, raise_on_error=False
         )
