@@ -50,6 +50,7 @@ class Hands:
         self._on_end = on_end
         self._pool = Pool(slots)
         self._held: dict[str, Held] = {}
+        self._ended: list[tuple[Held, Ended]] = []
         self._beaten_s = time.monotonic()
 
     @property
@@ -76,6 +77,7 @@ class Hands:
         """Hear what children say, and keep what they hold."""
         for event in self._pool.listen():
             self._hear(event)
+        self._close_ended()
         self._keep_alive()
         self._press_those_who_stop()
 
@@ -84,12 +86,18 @@ class Hands:
     def _hear(self, event: Said | Ended) -> None:
         held = self._held[event.task.name]
         if isinstance(event, Ended):
-            del self._held[event.task.name]
-            self._close(held, event)
+            self._ended.append((held, event))
             return
         held.hear(event.value)
         if event.value["is"] in ("progress", "finished"):
             self._watcher.progressed(held.outcome, event.value["stage"], event.value.get("fraction", 1.0))
+
+    def _close_ended(self) -> None:
+        """What cannot be committed now, because the disk is full or the manifest away, is tried again next turn."""
+        while self._ended:
+            held, event = self._ended[0]
+            self._close(held, event)
+            del self._ended[0], self._held[held.name]
 
     def _close(self, held: Held, event: Ended) -> None:
         """The child has ended: commit what it did."""
@@ -231,6 +239,7 @@ class Hands:
         for event in self._pool.stop():
             if isinstance(event, Said) or self._held[event.task.name].succeeded:
                 _at_least_try(partial(self._hear, event))
+        _at_least_try(self._close_ended)
         _at_least_try(self._release_all)
         return list(self._held.values())
 

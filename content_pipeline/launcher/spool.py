@@ -36,6 +36,7 @@ class Launch:
     job_tag: str | None = None
     assets: tuple[str, ...] = ()
     priority: int = 0
+    launched_at: float = 0.0
     environment: dict[str, str] = field(default_factory=dict)
     folder: str = "/"
     worker: str | None = None
@@ -61,6 +62,7 @@ def launch_of(run: dg.DagsterRun) -> Launch:
         worker=CARRIED_BEFORE if run.status is dg.DagsterRunStatus.STARTED else owner_of(run.tags),
         assets=tuple(sorted(key.to_user_string() for key in run.asset_selection or ())),
         priority=int(run.tags.get(PRIORITY_TAG, "0")),
+        launched_at=time.time(),
         environment=environment,
         folder=str(Path.cwd()),
     )

@@ -148,7 +148,7 @@ class Supervisor:
             return
         now_s = time.monotonic()
         due = [one for one in self._waiting.values() if one.not_before_s <= now_s]
-        for one in sorted(due, key=lambda one: -one.launch.priority):
+        for one in sorted(due, key=lambda one: (-one.launch.priority, one.launch.launched_at)):
             if not self._hands.has_room:
                 return
             self._try_to_start(one)

@@ -306,6 +306,23 @@ def test_a_run_that_its_command_created_and_never_started_is_closed(game: Launch
         assert len(due_deliveries(game.settings, instance, datetime.now(UTC))) == 1
 
 
+def test_a_manifest_that_is_deleted_mid_run_loses_nothing(long_game: LaunchedProject):
+    (run,) = long_game.launch_due().values()
+    eventually(lambda: "montage" in _steps_started(long_game, run), "it is under way")
+    for path in long_game.state.glob("queue.db*"):
+        path.unlink()
+    assert long_game.ends(run) is FAILURE  # nobody could commit what it makes
+    long_game.set(RENDER__PRESET="ultrafast")
+    with long_game.instance() as instance:
+        reconcile(long_game.settings, instance)
+    long_game.enqueue()
+    (again,) = long_game.launch_due().values()
+    assert long_game.ends(again) is SUCCESS
+    assert _computed(long_game, again) == {"montage"}
+    assert long_game.job("game.mp4").status is State.SUCCEEDED
+    assert long_game.manifest.check() == []
+
+
 def _steps_started(project: LaunchedProject, run_id: str) -> list[str]:
     with project.instance() as instance:
         logs = instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_START)
