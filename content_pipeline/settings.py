@@ -29,7 +29,15 @@ PositiveSeconds = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
 def _split_commas(value: Any) -> Any:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    """`a, b` as a list; a list in JSON too, for what has commas in it."""
+    if not isinstance(value, str):
+        return value
+    if value.startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError as error:
+            raise ValueError(f"not a list in JSON: {error}") from error
+    return [part.strip() for part in value.split(",") if part.strip()]
 
 
 def _as_extensions(value: Any) -> Any:
@@ -184,7 +192,8 @@ class ScheduleSettings(Group):
     """When work that can wait is done."""
 
     quiet_hours: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$")] = Field(
-        "01:00-07:00", description="When what settings and code changed is brought up to date, from-to."
+        "01:00-07:00",
+        description="When what settings and code changed is brought up to date, from-to; equal times mean always.",
     )
     timezone: Annotated[str, AfterValidator(_known_timezone)] = Field(
         "UTC", description="Time zone of the quiet hours, such as `Europe/Berlin`."

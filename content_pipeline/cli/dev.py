@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -45,7 +46,7 @@ def dev(
     home = dagster_home(settings)
     environment = {
         **os.environ,
-        **_environment(settings, config_file, assignments),
+        **_environment(settings, watched, config_file, assignments),
         "DAGSTER_HOME": str(home),
     }
     workspace = ["-w", str(shipped("workspace.yaml"))]
@@ -61,14 +62,15 @@ def dev(
     return _Services(commands, environment).watch(_SettingsFile(config_file, environment, address), home)
 
 
-def _environment(settings: Settings, config_file: str | None, assignments: tuple[str, ...]) -> dict[str, str]:
-    """Flags reach the code location the way the environment does."""
+def _environment(
+    settings: Settings, watched: list[str], config_file: str | None, assignments: tuple[str, ...]
+) -> dict[str, str]:
+    """Flags reach the code location the way the environment does. What the settings file says stays there."""
     pairs = (assignment.partition("=") for assignment in assignments)
     given = {ENV_PREFIX + key.strip().upper().replace(".", "__"): value.strip() for key, _, value in pairs}
     given[f"{ENV_PREFIX}STATE_DIR"] = str(settings.state_dir.absolute())
-    given[f"{ENV_PREFIX}OUTPUT_DIR"] = str(settings.output_dir.absolute())
-    if settings.library.folders:
-        given[f"{ENV_PREFIX}LIBRARY__FOLDERS"] = ",".join(str(folder.absolute()) for folder in settings.library.folders)
+    if watched:
+        given[f"{ENV_PREFIX}LIBRARY__FOLDERS"] = json.dumps(watched)
     if config_file is not None:
         given[f"{ENV_PREFIX}CONFIG"] = str(Path(config_file).absolute())
     return given
@@ -139,7 +141,7 @@ class _Services:
 def _end_supervisor(home: Path) -> None:
     """The workers end too; what they were at goes on where it stopped, the next time."""
     from content_pipeline.launcher.spool import Spool
-    from content_pipeline.launcher.starting import drain_supervisor
+    from content_pipeline.launcher.starting import drain_supervisor, kill
 
     deadline = time.monotonic() + GRACE_S
     drain_supervisor(home)
@@ -148,7 +150,7 @@ def _end_supervisor(home: Path) -> None:
         drain_supervisor(home)  # asked twice, it does not wait for running jobs to end
     if card is not None and card["pid"] is not None:
         print_note(f"The worker {card['pid']} does not answer, and is killed; its jobs are not lost.")
-        os.kill(card["pid"], signal.SIGKILL)
+        kill(card["pid"])
 
 
 class _SettingsFile:
@@ -181,10 +183,11 @@ class _SettingsFile:
 
 
 def _reload(address: str) -> None:
-    import json
     from urllib.request import Request, urlopen
 
     query = 'mutation { reloadRepositoryLocation(repositoryLocationName: "content_pipeline") { __typename } }'
     request = Request(f"{address}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"})
-    with urlopen(request, timeout=60) as answer:
-        answer.read()
+    with urlopen(request, timeout=10) as answer:
+        said = json.load(answer)["data"]["reloadRepositoryLocation"]["__typename"]
+    if said != "WorkspaceLocationEntry":
+        raise OSError(f"the UI answered {said}")

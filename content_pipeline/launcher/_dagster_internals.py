@@ -58,6 +58,8 @@ from dagster._serdes import ConfigurableClass as ConfigurableClass
 from dagster._serdes import ConfigurableClassData as ConfigurableClassData
 from dagster._utils.interrupts import capture_interrupts
 
+from content_pipeline.launcher.names import PARTITION_TAG
+
 CODE_LOCATION = "content_pipeline"
 MODULE = "content_pipeline.definitions"
 ATTRIBUTE = "defs"
@@ -76,7 +78,7 @@ def create_run(
     """A run that the UI shows under the code location and can execute again."""
     return instance.create_run_for_job(
         job,
-        tags={**tags, "dagster/partition": partition_key},
+        tags={**tags, PARTITION_TAG: partition_key},
         remote_job_origin=_remote_origin(job.name),
         job_code_origin=_python_origin(job.name),
         status=dg.DagsterRunStatus.NOT_STARTED,

@@ -61,11 +61,11 @@ def admit(launch: Launch, manifest: Manifest, worker_id: str, config_hash: str) 
         return Admitted(None)
     claim = partial(manifest.claim, worker_id, config_hash=config_hash)
     if launch.job_tag is not None:
-        job = _current(manifest, parse_job_tag(launch.job_tag)[0])
-        refused = _refuse_delivery(launch, job)
-        if refused is not None or job is None:
-            return refused if refused is not None else Refused("its job was removed", needless=True)
-        claimed = claim(job_ids=[job.job_id])
+        job_id, attempt = parse_job_tag(launch.job_tag)
+        why = _why_needless(_current(manifest, job_id), attempt, carried_before=launch.worker is not None)
+        if why is not None:
+            return Refused(why, needless=True)
+        claimed = claim(job_ids=[job_id])
         return Admitted(claimed[0]) if claimed else NotYet("its job waits: the work is paused, or not due yet")
     wanted = _asked_for_by_hand(launch, manifest)
     if isinstance(wanted, Refused):
@@ -88,27 +88,25 @@ def _current(manifest: Manifest, job_id: str) -> Job | None:
     return job
 
 
-def _refuse_delivery(launch: Launch, job: Job | None) -> Refused | None:
-    """Why a run that carries an attempt of a job is not needed any more; None when it is."""
-    if job is None or launch.job_tag is None:
-        return None
+def _why_needless(job: Job | None, attempt: int, carried_before: bool) -> str | None:
+    """Why a run that delivers an attempt of a job is not needed any more; None when it is."""
+    if job is None:
+        return "its job was removed"
     if job.status is State.RUNNING:
-        return Refused(f"the job {job.job_id} is being worked on by run {job.run_id}", needless=True)
+        return f"the job {job.job_id} is being worked on by run {job.run_id}"
     if job.status not in CLAIMABLE:
-        return Refused(f"the job {job.job_id} is {job.status} already", needless=True)
-    attempt = parse_job_tag(launch.job_tag)[1]
-    went_on = launch.worker is not None  # it was carried before, and goes on
-    if not went_on and job.claim_count + 1 != attempt:
-        return Refused(f"attempt {attempt} of the job {job.job_id} was made by another run", needless=True)
+        return f"the job {job.job_id} is {job.status} already"
+    if not carried_before and job.claim_count + 1 != attempt:
+        return f"attempt {attempt} of the job {job.job_id} was made by another run"
     return None
 
 
 def _asked_for_by_hand(launch: Launch, manifest: Manifest) -> Job | Refused:
     key = str(launch.partition_key)
     jobs = manifest.list(Which(video_key=key))
-    if not jobs:
-        return _enqueued(key, manifest)
     current = [again for job in jobs if (again := _current(manifest, job.job_id)) is not None]
+    if not current:
+        return _enqueued(key, manifest)
     running = next((job for job in current if job.status is State.RUNNING), None)
     if running is not None:
         return Refused(

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, named, printable
+from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, code_of, named, printable
 from content_pipeline.launcher.names import BACKFILL_PRIORITY, JOB_TAG, job_tag, job_tag_of, parse_job_tag
 from content_pipeline.library.identify import likely_key
 from content_pipeline.manifest.model import Job
@@ -90,13 +90,12 @@ def _speak_for(job: Job, error: BaseException, manifest: Manifest) -> None:
     if isinstance(error, MissingFile) and not Path(job.library).is_dir():
         error = LibraryOffline(f"{printable(job.library)} is not there")
     kind = type(error) if isinstance(error, PipelineError) else PipelineError
-    code = error.code if isinstance(error, PipelineError) else PipelineError.code
     for claimed in manifest.claim(this_worker(), job_ids=[job.job_id]):
-        manifest.fail(claimed.lease, code, str(error), kind.policy, "fingerprint")
+        manifest.fail(claimed.lease, code_of(error), str(error), kind.policy, "fingerprint")
 
 
 def is_quiet(schedule: ScheduleSettings, now: datetime) -> bool:
     """Whether it is a time for work that can wait. Hours may go over midnight."""
     start, _, end = schedule.quiet_hours.partition("-")
     clock = now.astimezone(ZoneInfo(schedule.timezone)).strftime("%H:%M")
-    return start <= clock < end if start <= end else clock >= start or clock < end
+    return start <= clock < end if start < end else clock >= start or clock < end

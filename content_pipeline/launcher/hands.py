@@ -100,13 +100,17 @@ class Hands:
             del self._ended[0], self._held[held.name]
 
     def _close(self, held: Held, event: Ended) -> None:
-        """The child has ended: commit what it did."""
-        held.outcome = replace(held.outcome, seconds=round(time.monotonic() - held.started_s, 3))
+        """The child has ended: commit what it did, once, and tell."""
+        if held.committed is None:
+            held.outcome = replace(held.outcome, seconds=round(time.monotonic() - held.started_s, 3))
+            held.committed = self._committed(held, event)
+        self._on_end(held, held.committed)
+
+    def _committed(self, held: Held, event: Ended) -> Outcome:
         try:
-            outcome = self._commit_run(held, event) if held.job is None else self._commit(held, held.job, event)
+            return self._commit_run(held, event) if held.job is None else self._commit(held, held.job, event)
         except LostLease as error:
-            outcome = replace(held.outcome, status="lost", error_code=error.code, error=str(error), hint=error.hint)
-        self._on_end(held, outcome)
+            return replace(held.outcome, status="lost", error_code=error.code, error=str(error), hint=error.hint)
 
     def _commit(self, held: Held, job: Job, event: Ended) -> Outcome:
         lease, outcome = job.lease, held.outcome

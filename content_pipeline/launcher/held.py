@@ -38,6 +38,7 @@ class Held:
     cost: dict[str, Any] = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)
     progress: dict[str, Any] | None = None
+    committed: Outcome | None = None  # what came of it, once the manifest knows
 
     @property
     def succeeded(self) -> bool:

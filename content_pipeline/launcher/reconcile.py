@@ -10,7 +10,7 @@ from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.launcher.rebuild import rebuild
 from content_pipeline.launcher.runs import adopt, close_abandoned
 from content_pipeline.launcher.spool import Spool
-from content_pipeline.launcher.starting import ensure_supervisor
+from content_pipeline.launcher.starting import IDLE_S, ensure_supervisor
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.settings import Settings
 from content_pipeline.workers.identity import gone_among
@@ -29,7 +29,7 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
     adopted = adopt(instance, spool)
     orphaned = len(spool.run_ids()) if spool.supervisor() is None else 0
     if spool.run_ids():
-        ensure_supervisor(home)
+        ensure_supervisor(home, getattr(instance.run_launcher, "idle_s", IDLE_S))
     swept = ArtifactStore(settings.state_dir.absolute() / "artifacts").sweep()
     rebuilt = rebuild(instance, manifest, REBUILD_BUDGET_S)
     return {

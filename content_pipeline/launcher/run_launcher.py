@@ -53,6 +53,10 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
         return cls(inst_data=inst_data, **config_value)
 
     @property
+    def idle_s(self) -> float:
+        return self._idle_s
+
+    @property
     def _home(self) -> Path:
         return Path(self._instance.root_directory)
 
@@ -89,7 +93,8 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
         owner = owner_of(run.tags)
         if owner is not None and self._spool.get(run_id) is None:
             return self._terminate_elsewhere(run, owner)
-        self._spool.add(launch_of(run))
+        if self._spool.get(run_id) is None:
+            self._spool.add(launch_of(run))
         self._spool.ask_to_stop(run_id)
         ensure_supervisor(self._home, self._idle_s)
         return True

@@ -124,7 +124,11 @@ def close_abandoned(instance: dg.DagsterInstance, spool: Spool, statuses: Sequen
     """End the runs whose process is gone, unless a supervisor goes on with them."""
     runs = instance.get_runs(dg.RunsFilter(job_name=PROCESS_VIDEO, statuses=list(statuses)))
     carried = spool.run_ids()
-    abandoned = [run for run in runs if is_gone(owner_of(run.tags) or "") and run.run_id not in carried]
+    abandoned = [
+        run
+        for run in runs
+        if (owner := owner_of(run.tags)) is not None and is_gone(owner) and run.run_id not in carried
+    ]
     for run in abandoned:
         internals.report_worker_died(instance, run, "The process that carried this run is gone.")
     return len(abandoned)

@@ -73,7 +73,7 @@ class Spool:
         self._folder = home / FOLDER
 
     def add(self, launch: Launch, lasting: bool = True) -> None:
-        """Idempotent: a run that is launched twice is one launch."""
+        """A run that is launched twice is one launch; the later word counts."""
         write_whole(self._entry(launch.run_id), json.dumps(asdict(launch)).encode(), lasting)
 
     def note_child(self, launch: Launch, worker: str, pid: int, log: Path) -> Launch:
@@ -110,7 +110,7 @@ class Spool:
     # --- the supervisor's lock
 
     @contextlib.contextmanager
-    def supervising(self, card: dict[str, Any], patience_s: float = 2.0) -> Iterator[bool]:
+    def supervising(self, card: dict[str, Any], patience_s: float) -> Iterator[bool]:
         """Hold the lock while the block runs; False when somebody else keeps it. `card` says who we are.
 
         Children inherit the lock: it is free again when the supervisor and all that it started are gone.

@@ -26,7 +26,7 @@ def ensure_supervisor(home: Path, idle_s: float = IDLE_S) -> None:
     on_its_way = _is_on_its_way(home)
     card = Spool(home).supervisor()
     if card is not None and Spool(home).is_hung(card):
-        _kill(card["pid"])  # stopped, or stuck: its jobs' leases have run out, and its lock is in the way
+        kill(card["pid"])  # stopped, or stuck: its jobs' leases have run out, and its lock is in the way
         card = None
     if card is not None and card["build"] in (None, build()):
         return
@@ -52,16 +52,14 @@ def is_outdated(home: Path) -> bool:
     return card is not None and card["build"] != build()
 
 
-def drain_supervisor(home: Path) -> int | None:
-    """Ask the supervisor, if one lives, to end what it does and to go; returns its pid."""
+def drain_supervisor(home: Path) -> None:
+    """Ask the supervisor, if one lives, to end what it does and to go."""
     card = Spool(home).supervisor()
-    pid = None if card is None else card["pid"]
-    if pid is not None:
-        _kill(pid, signal.SIGTERM)
-    return pid
+    if card is not None and card["pid"] is not None:
+        kill(card["pid"], signal.SIGTERM)
 
 
-def _kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 

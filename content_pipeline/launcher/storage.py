@@ -187,18 +187,23 @@ class SqliteRecords(internals.DagsterStorage, internals.ConfigurableClass):
 
 
 def _opened(folder: Path, name: str, known: Callable[[str], Opened], new: Callable[[], Opened]) -> Opened:
-    """A database as it is, or made by one process while the others wait."""
+    """A database as it is, or made by one process while the others wait.
+
+    Dagster makes them with WAL, and leaving WAL takes being alone in the file: nobody opens one before it is ready.
+    """
+    path, ready = folder / f"{name}.db", folder / f".{name}.ready"
     url = internals.create_db_conn_string(str(folder), name)
-    if _is_stamped(folder / f"{name}.db", url):
+    if ready.exists() and path.exists():
         return known(url)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f".{name}.making").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if _is_stamped(folder / f"{name}.db", url):
+        if ready.exists() and path.exists():
             return known(url)
-        made = new()
-        _is_stamped(folder / f"{name}.db", url)  # what Dagster made uses WAL; changed while nobody else is in it
-        return made
+        opened = known(url) if _is_stamped(path, url) else new()
+        _is_stamped(path, url)  # the first of our connections to it: the journal is changed
+        ready.touch()
+        return opened
 
 
 def _is_stamped(path: Path, url: str) -> bool:

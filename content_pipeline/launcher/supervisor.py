@@ -174,9 +174,10 @@ class Supervisor:
                 self._end(launch.run_id, f"Nothing to do: {why}." if needless else f"Refused: {why}.", needless)
             case Admitted(job):
                 del self._waiting[launch.run_id]
-                outcome = Outcome(Path(job.video_path) if job else Path(launch.job_name), launch.partition_key)
-                held = Held(launch.run_id, job, replace(outcome, status="running"), recipe)
-                held.launched, held.whole, held.run_id = True, is_whole(launch), launch.run_id
+                path = Path(launch.job_name if job is None else job.video_path)
+                outcome = Outcome(path, launch.partition_key, "running")
+                whole, run_id = is_whole(launch), launch.run_id
+                held = Held(run_id, job, outcome, recipe, launched=True, whole=whole, run_id=run_id)
                 self._start(launch, held, settings)
 
     def _settings_of(self, launch: Launch) -> Settings:
@@ -229,16 +230,16 @@ class Supervisor:
             self._end(run_id, "Terminated before a worker took it.", cancelled=True)
 
     def _ended(self, held: Held, outcome: Outcome) -> None:
-        launch = self._carried.pop(held.name)
-        self._watcher.ended(outcome)
         if held.run_status is not None or ((held.failure or held.outdated) and not held.lost):
             self._spool.remove(held.name)  # the child has ended the run
         elif outcome.status == State.PENDING and not held.stopped:
             self._runs.note(held.name, f"{outcome.error}. The run goes on in another process.")
-            self._waiting[held.name] = _Waiting(launch)
+            self._waiting[held.name] = _Waiting(self._carried[held.name])
         else:
             why = outcome.error if outcome.error is not None else "The worker process had to be killed."
             self._end(held.name, why, cancelled=held.stopped)
+        del self._carried[held.name]
+        self._watcher.ended(outcome)
 
     def _end(self, run_id: str, why: str, cancelled: bool = False) -> None:
         end = self._runs.end_as_cancelled if cancelled else self._runs.end_as_failed

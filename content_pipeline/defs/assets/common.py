@@ -8,7 +8,7 @@ from content_pipeline.defs.partitions import VIDEOS
 from content_pipeline.settings import Settings, Stage
 from content_pipeline.stages.workbench import code_version
 
-RENDER_POOL = "render"  # how many runs may encode at once is set in dagster.yaml, or in the UI
+RENDER_POOL = "render"  # no limit, until one is set for the pool in the UI or in dagster.yaml
 
 
 def asset_options(settings: Settings, stage: Stage, kinds: set[str]) -> dict[str, Any]:
