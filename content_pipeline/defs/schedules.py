@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import dagster as dg
 
 from content_pipeline.defs.jobs import BEST_OF
-from content_pipeline.defs.partitions import LIBRARIES
+from content_pipeline.defs.partitions import register_libraries
 from content_pipeline.defs.upkeep import NIGHTLY_BACKFILL, RETENTION, SCRUB
-from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.settings import Settings
@@ -59,9 +58,7 @@ def _weekly_best_of(settings: Settings, current: Callable[[], Settings]) -> dg.S
         if not libraries:
             yield dg.SkipReason("No watched library has videos yet.")
             return
-        keys = [library_key(root) for root in libraries]
-        context.instance.add_dynamic_partitions(str(LIBRARIES.name), keys)
-        for key in keys:
+        for key in register_libraries(context.instance, libraries):
             yield dg.RunRequest(run_key=f"{key}:{context.scheduled_execution_time:%G-%V}", partition_key=key)
 
     return weekly_best_of

@@ -10,13 +10,12 @@ from pathlib import Path
 import dagster as dg
 
 from content_pipeline.agenda import Agenda, Enqueued, made_by_us
-from content_pipeline.defs.partitions import LIBRARIES
+from content_pipeline.defs.partitions import register_libraries
 from content_pipeline.errors import PipelineError, printable
 from content_pipeline.launcher.dispatch import due_deliveries
 from content_pipeline.launcher.names import JOB_TAG, PRIORITY_TAG, PROCESS_VIDEO, VIDEO_PARTITIONS
 from content_pipeline.launcher.rebuild import rebuild
 from content_pipeline.launcher.reconcile import REBUILD_BUDGET_S, reconcile
-from content_pipeline.library.keys import library_key
 from content_pipeline.library.scan import scan
 from content_pipeline.settings import Settings
 
@@ -58,18 +57,10 @@ def _watch_libraries(current: Current, interval_s: int) -> dg.SensorDefinition:
             for found in look.unsettled
         }
         context.update_cursor(json.dumps(moving))
-        _register(context.instance, settings.library.folders)
+        register_libraries(context.instance, settings.library.folders)
         return dg.SkipReason("; ".join(_told(folder, look) for folder, look in looks.items()))
 
     return watch_libraries
-
-
-def _register(instance: dg.DagsterInstance, folders: Sequence[Path]) -> None:
-    """Each watched library is a partition, so that its best-of can be asked for in the UI."""
-    name, keys = str(LIBRARIES.name), {library_key(folder) for folder in folders}
-    new = [key for key in sorted(keys) if not instance.has_dynamic_partition(name, key)]
-    if new:
-        instance.add_dynamic_partitions(name, new)
 
 
 def _look(agenda: Agenda, settings: Settings, folder: Path, seen: dict[str, str]) -> Enqueued | PipelineError:

@@ -31,8 +31,6 @@ OPEN = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
-
-
 MOST_VAIN_RUNS = 3
 WINDOW = 32  # enough for short recordings: a window is refilled every few seconds
 
@@ -70,7 +68,7 @@ def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Del
     try:
         key = likely_key(Path(job.video_path), Path(job.library), VideoStore(manifest.engine))
     except Exception as error:  # noqa: BLE001 - one file's trouble must not keep the others waiting
-        _speak_for(job, named(error), manifest)
+        _fail_in_its_place(job, named(error), manifest)
         return None
     tag = job_tag(job.job_id, job.claim_count + 1)
     # Runs that ended without ever claiming the job: the attempt is as it was, and the next one needs another key.
@@ -80,12 +78,12 @@ def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Del
         manifest.cancel(Which(job_ids=[job.job_id], if_possible=True))  # a person terminated it in the queue
         return None
     if len(vain) >= MOST_VAIN_RUNS:
-        _speak_for(job, RuntimeError(f"{len(vain)} runs of {key} failed before they got to work"), manifest)
+        _fail_in_its_place(job, RuntimeError(f"{len(vain)} runs of {key} failed before they got to work"), manifest)
         return None
     return Delivery(job, key, tag, f"{tag}:{len(before)}")
 
 
-def _speak_for(job: Job, error: BaseException, manifest: Manifest) -> None:
+def _fail_in_its_place(job: Job, error: BaseException, manifest: Manifest) -> None:
     """A file that cannot even be told apart from others fails here, under the same fence and rules as in a worker."""
     if isinstance(error, MissingFile) and not Path(job.library).is_dir():
         error = LibraryOffline(f"{printable(job.library)} is not there")

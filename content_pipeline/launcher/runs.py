@@ -26,8 +26,9 @@ from content_pipeline.workers.identity import is_gone, this_worker
 
 Compose = Callable[[Settings, Carrier], dg.Definitions]
 
-ON_ITS_WAY_S = 10.0
-UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+SPOOLING_S = 10.0
+LAUNCHED = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, *LAUNCHED]
 
 
 class Runs:
@@ -108,8 +109,8 @@ class Runs:
 
 def adopt(instance: dg.DagsterInstance, spool: Spool) -> int:
     """What was launched a moment ago may still be on its way into the spool."""
-    launched = [*UNFINISHED[1:], dg.DagsterRunStatus.CANCELING]
-    before = datetime.now(UTC) - timedelta(seconds=ON_ITS_WAY_S)
+    launched = [*LAUNCHED, dg.DagsterRunStatus.CANCELING]
+    before = datetime.now(UTC) - timedelta(seconds=SPOOLING_S)
     runs = instance.get_runs(dg.RunsFilter(statuses=launched, updated_before=before))
     known = spool.run_ids()
     strays = [run for run in runs if run.run_id not in known and owner_of(run.tags) is None]

@@ -43,6 +43,7 @@ HAND_OVER_S = 5.0
 class _Waiting:
     launch: Launch
     not_before_s: float = 0.0
+    why: str | None = None  # as its run was last told
 
 
 class Supervisor:
@@ -163,12 +164,15 @@ class Supervisor:
             decision = NotYet(str(error))
         except PipelineError as error:
             decision = Refused(f"{error} {error.hint}")
-        except Exception as error:
+        except Exception as error:  # one launch that cannot be understood must not stop the others
             logging.getLogger(__name__).exception("launch %s", launch)
             decision = Refused(f"{type(error).__name__}: {error}")
         match decision:
-            case NotYet():
+            case NotYet(why):
                 one.not_before_s = time.monotonic() + ASK_AGAIN_S
+                if one.why != why:
+                    one.why = why
+                    self._runs.note(launch.run_id, f"Waiting: {why}.")
             case Refused(why, needless):
                 del self._waiting[launch.run_id]
                 self._end(launch.run_id, f"Nothing to do: {why}." if needless else f"Refused: {why}.", needless)

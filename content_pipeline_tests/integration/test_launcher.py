@@ -13,6 +13,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from content_pipeline.errors import RetryPolicy
 from content_pipeline.launcher.dispatch import due_deliveries
 from content_pipeline.launcher.names import JOB_TAG, PARENT_RUN_TAG, VIDEO_ASSETS
 from content_pipeline.launcher.reconcile import reconcile
@@ -142,6 +143,18 @@ def test_a_terminated_run_ends_as_cancelled_with_its_job_and_all_its_processes(l
     assert not any(_lives(pid) for pid in {child, *ffmpeg})
     with long_game.instance() as instance:
         assert not instance.run_launcher.terminate(run)
+
+
+def test_a_run_that_has_to_wait_says_why(game: LaunchedProject):
+    with game.instance() as instance:
+        (due,) = due_deliveries(game.settings, instance, datetime.now(UTC))
+        (job,) = game.manifest.claim("somebody")
+        game.manifest.fail(job.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
+        run = game._launch(instance, due.video_key, f"{job.job_id}:{job.claim_count + 1}")
+    eventually(lambda: any("Waiting: its job waits" in message for message in game.messages(run)), "it says why")
+    with game.instance() as instance:
+        assert instance.run_launcher.terminate(run)
+    assert game.ends(run, 30) is CANCELED
 
 
 def test_a_run_is_terminated_before_a_worker_took_it(game: LaunchedProject):
