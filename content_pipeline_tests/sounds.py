@@ -84,8 +84,11 @@ def _frames(pieces: Sequence[Piece], rate_hz: int, codec_size: int) -> Iterator[
             yield frame
 
 
-def repeat(source: Path, target: Path, times: int) -> Path:
-    """The packets of the first track over and over: a long recording without encoding one."""
+def repeat(source: Path, target: Path, times: int, overlap: int = 0) -> Path:
+    """The packets of the first track over and over: a long recording without encoding one.
+
+    With `overlap`, each time starts so many ticks before the last one ends, as in recordings that were joined.
+    """
     with av.open(str(source)) as reading, av.open(str(target), "w") as writing:
         stream = reading.streams.audio[0]
         copy = writing.add_stream_from_template(stream)
@@ -99,6 +102,7 @@ def repeat(source: Path, target: Path, times: int) -> Path:
                 packet.duration = duration
                 writing.mux(packet)
                 clock += duration or 0
+            clock -= overlap
     return target
 
 

@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 
 BLOCK_SAMPLES = 1 << 16
 
-# The loudest track is found by ear: all of a short recording, samples of a long one.
-_LISTEN_WINDOWS = 60
-_LISTEN_S = 5.0
-
 
 @dataclass(frozen=True)
 class AudioReport:
@@ -81,8 +77,8 @@ class MonoBlocks:
 
     @property
     def is_certain(self) -> bool:
-        """Whether blocks from the middle of the track stand where decoding it from the start would put them."""
-        return self._timeline is None or self._timeline.is_certain
+        """Whether blocks of a part of the track are, as far as can be seen, those of decoding it from the start."""
+        return not self._bad_packets and (self._timeline is None or self._timeline.is_certain)
 
     def __iter__(self) -> Iterator[Samples]:
         """Resampled and cut to length as `librosa.load` does it (soxr, high quality)."""
@@ -107,30 +103,28 @@ class MonoBlocks:
 
     def _native_blocks(self) -> Iterator[tuple[int, Samples]]:
         """Mono blocks with their rate, the track's own, and no hole between them."""
-        from content_pipeline.media.decode import FrameReader, MonoQueue, audio_only
+        from content_pipeline.media.decode import FrameReader, MonoQueue
 
-        with audio_only(self._source, self._track) as (container, (stream,)):
-            reader = FrameReader(self._source, container, stream, self._info.origin_s)
-            grid = reader.grid() if self._start_s > 0 else None
-            queue: MonoQueue | None = None
-            for frame in reader.frames(self._start_s):
-                if queue is None or self._timeline is None:
-                    self._timeline = Timeline(self._info, frame.sample_rate, self._start_s, self._end_s, grid)
-                    queue = MonoQueue(frame)
-                is_plain = reader.bad_packets == self._bad_packets and queue.has_rate_of(frame)
-                if is_plain and self._timeline.continues(queue.stamp_s(frame), frame.samples):
-                    queue.put(frame)
-                else:
-                    is_after_damage = reader.bad_packets > self._bad_packets
-                    self._bad_packets = reader.bad_packets
-                    yield from _placed(frame, queue, self._timeline, is_after_damage)
-                if queue.samples >= BLOCK_SAMPLES:
-                    yield from _cut(queue.take(), self._timeline)
+        reader = FrameReader(self._source, self._info, self._track)
+        grid = reader.grid() if self._start_s > 0 else None
+        queue: MonoQueue | None = None
+        for frame in reader.frames(self._start_s):
+            if queue is None or self._timeline is None:
+                is_whole = self._start_s <= 0 and self._end_s is None
+                lag = 0 if is_whole else reader.lag_at(self._start_s, frame)
+                self._timeline = Timeline(self._info, frame.sample_rate, self._start_s, self._end_s, grid, lag)
+                queue = MonoQueue(frame)
+            is_after_damage = reader.bad_packets > self._bad_packets
+            if is_after_damage or not queue.put_next(frame, self._timeline):
+                self._bad_packets = reader.bad_packets
+                yield from _placed(frame, queue, self._timeline, is_after_damage)
+            if queue.samples >= BLOCK_SAMPLES:
+                yield from _cut(queue.take(), self._timeline)
                 if self._timeline.is_full:
                     break
-            self._bad_packets = reader.bad_packets
-            if queue is not None and self._timeline is not None:
-                yield from _cut(queue.take(), self._timeline)
+        self._bad_packets = reader.bad_packets
+        if queue is not None and self._timeline is not None:
+            yield from _cut(queue.take(), self._timeline)
 
 
 def _placed(
@@ -161,40 +155,3 @@ def mono_blocks(
     source: Source, info: MediaInfo, track: int, start_s: float = 0.0, end_s: float | None = None
 ) -> MonoBlocks:
     return MonoBlocks(source, info, track, start_s, end_s)
-
-
-def loudest_track(source: Source, info: MediaInfo) -> int:
-    """The track with the most power; the first where there is no difference, or no sound at all."""
-    tracks = range(len(info.audio))
-    if len(tracks) < 2:
-        return 0
-    windows = _listening_windows(info.duration_s)
-    power = _mean_power(source, info, windows)
-    if not any(power) and len(windows) > 1:
-        power = _mean_power(source, info, [(0.0, float("inf"))])  # what sounds may lie between the samples
-    return max(tracks, key=lambda track: power[track])
-
-
-def _listening_windows(duration_s: float) -> list[tuple[float, float]]:
-    if duration_s <= 2 * _LISTEN_WINDOWS * _LISTEN_S:
-        return [(0.0, float("inf"))]
-    step_s = duration_s / _LISTEN_WINDOWS
-    return [(index * step_s, index * step_s + _LISTEN_S) for index in range(_LISTEN_WINDOWS)]
-
-
-def _mean_power(source: Source, info: MediaInfo, windows: list[tuple[float, float]]) -> list[float]:
-    """Mean square of every track over the windows, in one pass through the container."""
-    from content_pipeline.media.decode import audio_only, frames_between, to_mono
-
-    energy = np.zeros(len(info.audio))
-    samples = np.zeros(len(info.audio))
-    with audio_only(source, *range(len(info.audio))) as (container, streams):
-        places = {stream.index: place for place, stream in enumerate(streams)}
-        for start_s, end_s in windows:
-            first_s, last_s = info.origin_s + start_s, info.origin_s + end_s
-            for stream_index, frame in frames_between(container, streams, first_s, last_s):
-                place = places[stream_index]
-                mono = to_mono(frame)
-                energy[place] += float(np.dot(mono, mono))
-                samples[place] += len(mono)
-    return [float(value) for value in energy / np.maximum(samples, 1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import av
@@ -12,8 +12,10 @@ import numpy as np
 from av.stream import Discard
 
 from content_pipeline.errors import from_os_error
+from content_pipeline.media.excerpt import AudioExcerpts
+from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.source import Source
-from content_pipeline.media.timeline import Grid
+from content_pipeline.media.timeline import Grid, Timeline
 
 if TYPE_CHECKING:
     from av.audio.stream import AudioStream
@@ -42,58 +44,99 @@ def audio_only(source: Source, *tracks: int) -> Iterator[tuple[InputContainer, l
 class FrameReader:
     """Decodes one track; a packet that cannot be decoded leaves a hole in the time stamps and is counted."""
 
-    def __init__(self, source: Source, container: InputContainer, stream: AudioStream, origin_s: float) -> None:
+    def __init__(self, source: Source, info: MediaInfo, track: int) -> None:
         self.bad_packets = 0
         self._source = source
-        self._container = container
-        self._stream = stream
-        self._origin_s = origin_s
+        self._track = track
+        self._origin_s = info.origin_s
+        self._excerpts = AudioExcerpts.of(source, info, track)
 
     def frames(self, start_s: float = 0.0) -> Iterator[av.AudioFrame]:
         """All frames from shortly before `start_s`."""
-        run_up_s = start_s - PREROLL_S
-        if run_up_s > 0:
-            self._seek(run_up_s)
-        for packet in self._packets():
-            if run_up_s > 0 and packet.pts is not None and self._at_s(packet) < run_up_s:
-                continue
-            try:
-                yield from self._stream.decode(packet)
-            except av.error.FFmpegError:
-                self.bad_packets += 1
+        with ExitStack() as stack:
+            decoder: AudioStream | None = None
+            for container, stream in self._opened(start_s - PREROLL_S, stack):
+                if decoder is None:
+                    decoder = stream  # one for all windows: it remembers what it heard
+                for packet in self._packets_from(start_s - PREROLL_S, container, stream):
+                    try:
+                        yield from decoder.decode(packet)
+                    except av.error.FFmpegError:
+                        self.bad_packets += 1
+            if decoder is not None:
+                with suppress(av.error.FFmpegError):
+                    yield from decoder.decode(None)
 
     def grid(self) -> Grid | None:
-        """Where this track's frames stand, from the first two; the container is left behind them."""
+        """Where this track's frames stand, from the first two; None if stamps say so by themselves, or not at all."""
         positions = []
         for frame in self.frames():
-            if frame.pts is None or frame.time_base is None:
+            if frame.pts is None or not frame.time_base or (1 / (frame.time_base * frame.sample_rate)).denominator == 1:
                 return None
             positions.append((round((frame.pts * frame.time_base - self._origin_s) * frame.sample_rate), frame.samples))
             if len(positions) == 2:
                 (first, length), (_, step) = positions
-                return Grid(first + length, step, needed=frame.time_base * frame.sample_rate > 1)
+                return Grid(first + length, step)
         return None
 
-    def _seek(self, at_s: float) -> None:
+    def lag_at(self, start_s: float, first: av.AudioFrame) -> int | None:
+        """By how much the stamp of the first frame of `frames(start_s)` is ahead of decoding from the very start."""
+        if self._excerpts is None:
+            return None
+        run_up_s = start_s - PREROLL_S
+        if run_up_s <= 0:
+            return 0
+        return self._excerpts.lag_at(run_up_s + self._origin_s, first.sample_rate, first.samples)
+
+    def _opened(self, run_up_s: float, stack: ExitStack) -> Iterator[tuple[InputContainer, AudioStream]]:
+        """The recording from `run_up_s` or a little before on: whole, or window by window where that is possible.
+
+        The first window stays open: the decoder that came with it goes on.
+        """
+        if self._excerpts is None:
+            container, (stream,) = stack.enter_context(audio_only(self._source, self._track))
+            if run_up_s > 0:
+                self._seek(container, stream, run_up_s)
+            yield container, stream
+            return
+        for number, head in enumerate(self._excerpts.heads(run_up_s + self._origin_s if run_up_s > 0 else 0.0)):
+            with ExitStack() as window:
+                container = (window if number else stack).enter_context(self._source.container(head))
+                yield container, container.streams.audio[0]
+
+    def _packets_from(
+        self, at_s: float, container: InputContainer, stream: AudioStream
+    ) -> Iterator[av.Packet[AudioStream]]:
+        packets = self._packets(container, stream)
+        if at_s > 0:
+            for packet in packets:
+                if packet.pts is None or self._at_s(packet) >= at_s:
+                    yield packet
+                    break
+        yield from packets
+
+    def _seek(self, container: InputContainer, stream: AudioStream, at_s: float) -> None:
         """Go to the last packet before `at_s`; back to the start where the container's index leads past it."""
-        time_base = self._stream.time_base
-        if time_base is None:
+        if stream.time_base is None:
             return
         try:
-            self._container.seek(int((at_s + self._origin_s) / time_base), stream=self._stream)
-            first = next(self._packets(), None)
+            container.seek(int((at_s + self._origin_s) / stream.time_base), stream=stream)
+            first = next(self._packets(container, stream), None)
             if first is not None and first.pts is not None and self._at_s(first) <= at_s:
                 return
-            self._container.seek(self._stream.start_time or 0, stream=self._stream)
+            container.seek(stream.start_time or 0, stream=stream)
         except av.error.FFmpegError:
-            self._container.seek(0)
+            container.seek(0)
 
-    def _packets(self) -> Iterator[av.Packet[AudioStream]]:
+    def _packets(self, container: InputContainer, stream: AudioStream) -> Iterator[av.Packet[AudioStream]]:
+        """All packets; the empty one at the end, which tells the decoder to let go of what it has, is left out."""
         errors = 0
-        packets = self._container.demux(self._stream)
+        packets = container.demux(stream)
         while errors < _MOST_DEMUX_ERRORS:
             try:
-                yield next(packets)
+                packet = next(packets)
+                if packet.size:
+                    yield packet
             except StopIteration:
                 return
             except av.error.FFmpegError as error:
@@ -101,7 +144,7 @@ class FrameReader:
                     raise from_os_error(error, self._source.path) from error
                 errors += 1
                 self.bad_packets += 1
-                packets = self._container.demux(self._stream)
+                packets = container.demux(stream)
 
     def _at_s(self, packet: av.Packet[AudioStream]) -> float:
         assert packet.pts is not None
@@ -145,6 +188,16 @@ class MonoQueue:
     def has_rate_of(self, frame: av.AudioFrame) -> bool:
         return frame.sample_rate == self._rate_hz
 
+    def put_next(self, frame: av.AudioFrame, timeline: Timeline) -> bool:
+        """Append a frame that follows the last one as most do; say no to any other. Runs once per frame: kept short."""
+        pts = frame.pts
+        is_next = frame.sample_rate == self._rate_hz and timeline.continues(
+            None if pts is None else pts * self._tick_s, frame.samples
+        )
+        if is_next:
+            self.put(frame)
+        return is_next
+
     def put(self, frame: av.AudioFrame) -> None:
         """Append a frame of the queue's rate; the channels of a stream may change on the way."""
         frame.pts = None  # positions are the timeline's business
@@ -179,12 +232,12 @@ def to_mono(frame: av.AudioFrame) -> Samples:
     Decoders of clipped recordings overshoot, many times over for the worst: what no player plays is cut off.
     """
     channels = _channels(frame)
-    mono = np.array(channels[0], np.float32)
-    for channel in channels[1:]:
+    mono = np.array(channels[0]) if len(channels) == 1 else channels[0] + channels[1]
+    for channel in channels[2:]:
         mono += channel
     if len(channels) > 1:
         mono *= np.float32(1 / len(channels))
-    if not np.isfinite(mono.sum()):
+    if not np.isfinite(np.einsum("i,i->", mono, mono)):  # the quickest sum
         mono = np.nan_to_num(mono, posinf=0.0, neginf=0.0)
     return np.clip(mono, -1, 1, out=mono)
 
@@ -198,4 +251,4 @@ def _channels(frame: av.AudioFrame) -> list[Samples]:
         full_scale = np.float32(2 ** (8 * channels.dtype.itemsize - 1))
         middle = np.float32(0) if channels.dtype.kind == "i" else full_scale
         channels = (channels.astype(np.float32) - middle) / full_scale
-    return list(channels)
+    return list(channels.astype(np.float32, copy=False))

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from content_pipeline.errors import BadSettings, CorruptMedia, NoAudio, printable
-from content_pipeline.media.audio import AudioReport, loudest_track
+from content_pipeline.media.audio import AudioReport
 from content_pipeline.media.curves import Curves
+from content_pipeline.media.loudest import loudest_track
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.source import Source
 from content_pipeline.settings import EnergySettings

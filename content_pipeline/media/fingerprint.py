@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,8 @@ from content_pipeline.errors import BadSettings, from_os_error
 from content_pipeline.media.source import Source
 
 SAMPLE_BYTES = 1 << 20
-READ_BYTES = 1 << 20
+READ_BYTES = 1 << 19  # stays in a core's own cache until it is hashed
+READ_AHEAD_BYTES = 1 << 22
 SAMPLE_POSITIONS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -28,8 +30,8 @@ class Fingerprint:
     size_bytes: int
 
 
-def fingerprint(source: Source, progress: Callable[[float], None] | None = None) -> Fingerprint:
-    quick, full = quick_digest(source), full_digest(source, progress=progress)
+def fingerprint(source: Source, progress: Callable[[float], None] | None = None, cores: int = 1) -> Fingerprint:
+    quick, full = quick_digest(source), full_digest(source, progress=progress, cores=cores)
     source.check_unchanged()
     return Fingerprint(quick, full, source.signature.size_bytes)
 
@@ -44,15 +46,22 @@ def quick_digest(source: Source) -> str:
     return f"sha256:{hasher.hexdigest()}"
 
 
-def full_digest(source: Source, algorithm: str = "blake3", progress: Callable[[float], None] | None = None) -> str:
+def full_digest(
+    source: Source, algorithm: str = "blake3", progress: Callable[[float], None] | None = None, cores: int = 1
+) -> str:
+    """The digest of every byte. With more than one core, the next bytes are read while the last are hashed.
+
+    The hash itself stays on this thread: a pool of threads inside of it would not survive the forks of this project.
+    """
     hasher = _hasher(algorithm)
-    buffer = memoryview(bytearray(READ_BYTES))
     size_bytes, position = source.signature.size_bytes, 0
-    while count := _read_into(source, buffer, position):
-        hasher.update(buffer[:count])
-        position += count
-        if progress is not None and size_bytes:
-            progress(min(1.0, position / size_bytes))
+    is_ahead = cores > 1 and size_bytes > 2 * READ_AHEAD_BYTES
+    with closing(_pieces_ahead(source) if is_ahead else _pieces(source)) as pieces:
+        for piece in pieces:
+            hasher.update(piece)
+            position += len(piece)
+            if progress is not None and size_bytes:
+                progress(min(1.0, position / size_bytes))
     return f"{algorithm}:{hasher.hexdigest()}"
 
 
@@ -77,6 +86,29 @@ def _read_at(source: Source, offset: int, count: int) -> bytes:
         return os.pread(source.descriptor, count, offset)
     except OSError as error:
         raise from_os_error(error, source.path) from error
+
+
+def _pieces(source: Source) -> Generator[memoryview, None, None]:
+    """All bytes, in one buffer used over and over."""
+    buffer, position = memoryview(bytearray(READ_BYTES)), 0
+    while count := _read_into(source, buffer, position):
+        yield buffer[:count]
+        position += count
+
+
+def _pieces_ahead(source: Source) -> Generator[memoryview, None, None]:
+    """The same in two buffers: a thread fills one while the other is used, and is gone when this ends."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    this, following = (memoryview(bytearray(READ_AHEAD_BYTES)) for _ in range(2))
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        count, position = _read_into(source, this, 0), 0
+        while count:
+            position += count
+            reading = reader.submit(_read_into, source, following, position)
+            yield this[:count]
+            count = reading.result()
+            this, following = following, this
 
 
 def _read_into(source: Source, buffer: memoryview, offset: int) -> int:

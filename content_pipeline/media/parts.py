@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import select
 import signal
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -30,7 +31,7 @@ SHORTEST_PART_S = 60.0
 
 
 class _Uncertain(Exception):
-    """The stamps of this track are too coarse to enter it in the middle."""
+    """Damage, or stamps that do not say where a part of this track stands in the whole."""
 
 
 Measured = tuple[Curves, AudioReport]
@@ -60,6 +61,10 @@ class Part:
     last: int | None
 
     @property
+    def is_whole(self) -> bool:
+        return self.first == 0 and self.last is None
+
+    @property
     def start_s(self) -> int:
         return max(0, math.floor(self.first / FRAME_RATE_HZ - RUN_UP_S))
 
@@ -78,8 +83,14 @@ def measure_in_parts(task: TrackTask, processes: int) -> Measured | None:
     if len(parts) < 2:
         return None
     helpers = [_Helper.start(task, part) for part in parts[1:]]
+
+    def progress(fraction: float) -> None:
+        if any(helper.has_failed for helper in helpers):
+            raise _Uncertain  # the rest of the work would be thrown away
+        task.progress(fraction)
+
     try:
-        measured = [_measure(task, parts[0])]
+        measured = [_measure(replace(task, progress=progress), parts[0])]
         for helper in helpers:
             result = helper.result()
             if result is None:
@@ -113,7 +124,7 @@ def _measure(task: TrackTask, part: Part) -> Measured:
         stream.push(block[skip:])
         skip = max(0, skip - len(block))
         task.progress(seen / expected if expected > 0 else 0.0)
-        if not blocks.is_certain:
+        if not (part.is_whole or blocks.is_certain):
             raise _Uncertain
     run_up = part.first - -(-start // HOP_SAMPLES)
     kept = slice(run_up, None if part.last is None else run_up + part.last - part.first)
@@ -157,6 +168,13 @@ class _Helper:
             _run_helper(task, part, writing, die_with_parent)
         os.close(writing)
         return cls(pid, os.fdopen(reading, "rb"))
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended without a result: its end of the pipe is closed, and there is nothing to read."""
+        poll = select.poll()
+        poll.register(self.results, select.POLLIN)
+        return any(event & select.POLLHUP and not event & select.POLLIN for _, event in poll.poll(0))
 
     def result(self) -> Measured | None:
         return _receive(self.results.read())

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from content_pipeline.errors import LimitExceeded, NoPicture, NotAVideo, printable
+from content_pipeline.media.opening import opening_head
 from content_pipeline.media.source import Source
 from content_pipeline.settings import LimitSettings
 
@@ -66,10 +67,18 @@ class MediaInfo:
 
 
 def probe(source: Source, limits: LimitSettings) -> MediaInfo:
-    with source.container(max_streams=str(limits.max_streams)) as container:
+    with source.container(opening_head(source), max_streams=str(limits.max_streams)) as container:
+        _check_formats(container, source)
         info = describe(container)
     _check(info, source, limits)
     return info
+
+
+def _check_formats(container: InputContainer, source: Source) -> None:
+    """A track in a format that nobody here knows has no decoder, and would be stumbled over much later."""
+    for stream in (*container.streams.video, *container.streams.audio):
+        if getattr(stream, "codec_context", None) is None:
+            raise NotAVideo(f"{printable(source.path)}: track {stream.index} is {stream.type} in an unknown format")
 
 
 def describe(container: InputContainer) -> MediaInfo:

@@ -4,8 +4,8 @@ The percussive curve is `rms(hpss(y)[1])`: a short-time Fourier transform, media
 (what lasts: harmonic) and over 31 bins (what is broad: percussive), a soft mask, the inverse transform, and the
 RMS of the result. A median commutes with anything that keeps order, so it is taken of 16-bit codes of the power.
 
-Frames are kept in the order of `medians`: number `16 * g + r` of a block at `[r, g]`. Percussive results come one
-group (16 frames) after their input, because the median over time looks 15 frames ahead.
+Percussive results come one group (16 frames) after their input, because the median over time looks 15 frames ahead.
+Everything is done in place, in buffers a core's own cache can hold, and in 32 bits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import fft
+from numpy.lib.stride_tricks import as_strided
 
 from content_pipeline.media.curves import FRAME_SAMPLES, HOP_SAMPLES, Curves
 from content_pipeline.media.hops import HANN, OVERLAP, Series, rms_of_frames, window_sum
@@ -34,6 +34,10 @@ _HANN_POWER = float((HANN**2).sum())
 # A code is 16 bits of a float32 power: 7 of the exponent, 9 of the mantissa. The two bits above are always zero,
 # because scaling keeps the power below 2; the floor keeps it clear of subnormal numbers, which are slow.
 _SCALE = 2.0**-26
+_ANALYSIS = (HANN * (_SCALE * FRAME_SAMPLES)).astype(np.float32)
+# Four squared windows add up to 3/2 everywhere but at the edges.
+_WHOLE_SUM = 1.5
+_SYNTHESIS = (HANN / (_SCALE * _WHOLE_SUM)).reshape(OVERLAP, HOP_SAMPLES).astype(np.float32)
 _FLOOR = np.finfo(np.float32).tiny
 _CODE_SHIFT = 14
 _FLOOR_CODE = int(_FLOOR.view(np.uint32)) >> _CODE_SHIFT
@@ -62,34 +66,31 @@ class CurveStream:
         self._broadband_power = Series()
 
     def _allocate(self) -> None:
-        # Freed once, an untouched block this large teaches glibc to keep what each transform allocates and frees;
-        # else its pages go back to the system and come again as faults, a sixth of all time.
+        # Freed once, an untouched block this large teaches glibc to keep what each block of sound allocates and frees;
+        # else its pages go back to the system and come again as faults.
         np.empty(_KEPT_BYTES, np.uint8)
-        shape = (GROUP, self._groups)
-        # Whole arrays, because numpy is several times slower at repeating one row over a permuted array.
-        window = np.broadcast_to(HANN, (*shape, FRAME_SAMPLES))
-        self._window = (window * _SCALE).astype(np.float32)
-        self._synthesis_window = (window / _SCALE).astype(np.float32)
         self._samples = np.zeros((self._frames - 1) * HOP_SAMPLES + FRAME_SAMPLES, np.float32)
-        sample_bytes = self._samples.itemsize
-        hop_bytes = HOP_SAMPLES * sample_bytes
-        self._framed = np.lib.stride_tricks.as_strided(
-            self._samples, (*shape, FRAME_SAMPLES), (hop_bytes, GROUP * hop_bytes, sample_bytes), writeable=False
-        )
-        self._windowed = np.empty((*shape, FRAME_SAMPLES), np.float32)
-        self._squares = np.empty((*shape, 2 * BINS), np.float32)
-        self._power = np.empty((*shape, BINS), np.float32)
+        hop_bytes = HOP_SAMPLES * self._samples.itemsize
+        self._framed = as_strided(self._samples, (self._frames, FRAME_SAMPLES), (hop_bytes, self._samples.itemsize))
+        self._windowed = np.empty((self._frames, FRAME_SAMPLES), np.float32)
+        self._squares = np.empty((self._frames, 2 * BINS), np.float32)
+        self._power = np.empty((self._frames, BINS), np.float32)
+        self._codes = np.empty((self._frames, BINS), np.uint16)
         self._over_time = RunningMedian(self._groups + 2, BINS)
         self._over_time.values[:] = _FLOOR_CODE
         self._over_frequency = RunningMedian(BINS // GROUP + 3, self._frames)
-        self._codes = np.empty((*shape, BINS), np.uint16)
-        self._percussive = np.empty((*shape, BINS), np.uint32)
-        self._harmonic = np.empty((*shape, BINS), np.uint32)
-        self._broad = np.empty((GROUP, BINS // GROUP + 1, self._frames), np.uint32)
-        self._masked = np.empty((*shape, BINS), np.complex64)
-        self._last_spectrum = np.zeros((GROUP, BINS), np.complex64)
-        self._last_percussive = np.full((GROUP, BINS), _FLOOR, np.float32)
-        self._pieces = np.zeros((self._frames + OVERLAP - 1, FRAME_SAMPLES), np.float32)
+        self._harmonic = np.empty((self._frames, BINS), np.float32)
+        # The last group of the block before stands in front: its harmonic part is known only now.
+        self._spectrum = np.zeros((GROUP + self._frames, BINS), np.complex64)
+        self._percussive = np.full((GROUP + self._frames, BINS), _FLOOR, np.float32)
+        # So do the last three frames of sound, which reach into this block.
+        self._sound = np.zeros((OVERLAP - 1 + self._frames, FRAME_SAMPLES), np.float32)
+        frame_bytes, sample_bytes = self._sound.strides
+        self._quarters = as_strided(
+            self._sound[OVERLAP - 1 :],
+            (OVERLAP, self._frames, HOP_SAMPLES),
+            (hop_bytes - frame_bytes, frame_bytes, sample_bytes),
+        )
 
     def push(self, samples: Floats) -> None:
         self._samples_seen += len(samples)
@@ -106,7 +107,7 @@ class CurveStream:
         """Close the recording: silence follows, and the median over time sees its last frames mirrored."""
         self._last_frame = self._samples_seen // HOP_SAMPLES
         # Results lag by a group, and the last hop needs the two (absent) frames after it.
-        while self._first_frame < self._last_frame + GROUP + OVERLAP - 1:
+        while self._first_frame < self._last_frame + GROUP + OVERLAP:
             self._samples[self._filled :] = 0
             self._advance()
         frames = self._last_frame + 1
@@ -137,10 +138,10 @@ class CurveStream:
             self._append_silence()
             return
         self._was_silent = is_silent
-        spectrum = self._transform()
-        self._encode_power(spectrum)
+        self._transform()
+        self._encode_power()
         self._broadband_power.append(self._median_over_frequency())
-        self._keep_percussive(spectrum)
+        self._keep_percussive()
         self._percussive_energy.append(self._overlap_add())
 
     def _append_silence(self) -> None:
@@ -148,31 +149,35 @@ class CurveStream:
         self._broadband_power.append_zeros(self._frames)
         self._percussive_energy.append_zeros(self._frames)
 
-    def _transform(self) -> NDArray[np.complex64]:
-        np.multiply(self._framed, self._window, out=self._windowed)
-        spectrum: NDArray[np.complex64] = fft.rfft(self._windowed, overwrite_x=True)
+    def _transform(self) -> None:
+        np.multiply(self._framed, _ANALYSIS, out=self._windowed)
+        self._spectrum[:GROUP] = self._spectrum[-GROUP:]
+        # Scaled "forward" numpy transforms in 32 bits; by default it would go to 64 and back.
+        np.fft.rfft(self._windowed, norm="forward", out=self._spectrum[GROUP:])  # type: ignore[arg-type]  # typed for 64
         if self._last_frame is not None:
-            for frame in range(max(self._last_frame + 1, self._first_frame), self._first_frame + self._frames):
-                group, row = divmod(frame - self._first_frame, GROUP)
-                spectrum[row, group] = 0  # after the last frame
-        return spectrum
+            past_end = max(0, self._last_frame + 1 - self._first_frame)
+            self._spectrum[GROUP + past_end :] = 0
 
-    def _encode_power(self, spectrum: NDArray[np.complex64]) -> None:
+    def _encode_power(self) -> None:
         """Append the codes of the power to the two groups kept of the last block; mirror them at either end."""
-        parts = spectrum.view(np.float32)
+        parts = self._spectrum[GROUP:].view(np.float32)
         np.multiply(parts, parts, out=self._squares)
-        np.add(self._squares[..., ::2], self._squares[..., 1::2], out=self._power)
-        np.maximum(self._power, _FLOOR, out=self._power)
-        bits = self._power.view(np.uint32)
-        np.right_shift(bits, _CODE_SHIFT, out=bits)
-        self._codes[:] = bits
+        np.add(self._squares[:, ::2], self._squares[:, 1::2], out=self._power)
+        np.add(self._power, _FLOOR, out=self._power)  # lost on all but silence, and twice as fast as a maximum
+        np.right_shift(self._power.view(np.uint32), _CODE_SHIFT, out=self._codes, casting="unsafe")
         codes = self._over_time.values
         codes[:, :2] = codes[:, -2:]
-        codes[:, 2:] = self._codes
+        codes[:, 2:] = self._in_groups(self._codes)
         self._mirror(codes)
+
+    def _in_groups(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values per frame in the order of `medians`: frame `16 * g + r` at `[r, g]`."""
+        return values.reshape(self._groups, GROUP, -1).transpose(1, 0, 2)
 
     def _mirror(self, codes: NDArray[Any]) -> None:
         last = self._last_frame
+        if last is None and self._first_frame > 0:
+            return
         count = self._first_frame + self._frames if last is None else last + 1
         outside = np.arange(0)
         if self._first_frame == 0:
@@ -189,52 +194,46 @@ class CurveStream:
     def _median_over_frequency(self) -> Floats:
         """Leaves the medians in `_percussive` as power; gives the power of the broadband sound of each frame."""
         whole = BINS // GROUP
-        codes = self._codes.reshape(self._frames, BINS)
+        codes = self._codes
+        in_groups = codes[:, :-1].reshape(self._frames, whole, GROUP)
         bins = self._over_frequency.values
-        bins[:, 1 : whole + 1] = codes[:, :-1].reshape(self._frames, whole, GROUP).transpose(2, 1, 0)
+        bins[:, 1 : whole + 1] = in_groups.transpose(2, 1, 0)
         bins[0, whole + 1] = codes[:, -1]
         bins[1:, 0] = bins[HALF - 1 :: -1, 1]
         bins[1, whole + 1] = bins[0, whole + 1]
         bins[2:, whole + 1] = bins[:1:-1, whole]
         medians = self._over_frequency()
-        power = self._percussive.reshape(self._frames, BINS)
-        power[:, :-1].reshape(self._frames, whole, GROUP)[:] = medians[:, :whole].transpose(2, 1, 0)
-        power[:, -1] = medians[0, whole]
-        np.left_shift(power, _CODE_SHIFT, out=power)
-        return self._sum_below(bins[:, 1:-1], medians)
+        in_groups[:] = medians[:, :whole].transpose(2, 1, 0)
+        codes[:, -1] = medians[0, whole]
+        self._percussive[:GROUP] = self._percussive[-GROUP:]
+        percussive = self._percussive[GROUP:]
+        _decode(codes, percussive)
+        # The sum over frequency of min(power, median).
+        broad = np.minimum(self._power, percussive, out=self._power)
+        total: Floats = np.einsum("fb->f", broad)
+        return total
 
-    def _sum_below(self, bins: NDArray[Any], medians: NDArray[Any]) -> Floats:
-        """The sum over frequency of min(power, median); order `[r, g]` becomes order of time."""
-        np.minimum(bins, medians, out=medians)
-        self._broad[:] = medians
-        np.left_shift(self._broad, _CODE_SHIFT, out=self._broad)
-        power = self._broad.view(np.float32)
-        total = np.einsum("ijk->k", power[:, :-1]) + power[0, -1]  # faster than `sum`
-        in_time: Floats = total.reshape(GROUP, self._groups).T.reshape(-1)
-        return in_time
+    def _keep_percussive(self) -> None:
+        """Leaves in `_spectrum` its percussive part but for the last group: the share p / (p + margin^2 h) of each bin.
 
-    def _keep_percussive(self, spectrum: NDArray[np.complex64]) -> None:
-        """Leaves in `_masked` the percussive part of the spectrum, from one group before the block on."""
-        self._harmonic[:] = self._over_time()
-        np.left_shift(self._harmonic, _CODE_SHIFT, out=self._harmonic)
-        harmonic, percussive = self._harmonic.view(np.float32), self._percussive.view(np.float32)
-        np.multiply(harmonic, self._weight, out=harmonic)
-        _mask(self._last_spectrum, self._last_percussive, harmonic[:, 0], out=self._masked[:, 0])
-        self._last_spectrum[:], self._last_percussive[:] = spectrum[:, -1], percussive[:, -1]
-        _mask(spectrum[:, :-1], percussive[:, :-1], harmonic[:, 1:], out=self._masked[:, 1:])
+        Here p and h are the medians of power over frequency and over time.
+        """
+        share, percussive = self._harmonic, self._percussive[:-GROUP]
+        _decode(self._over_time(), self._in_groups(share))
+        np.multiply(share, self._weight, out=share)
+        np.add(share, percussive, out=share)
+        np.divide(percussive, share, out=share)
+        spectrum = self._spectrum[:-GROUP]
+        np.multiply(spectrum, share, out=spectrum)
 
     def _overlap_add(self) -> Floats:
         """The percussive sound of the block, as the energy of each hop."""
-        sound = fft.irfft(self._masked, FRAME_SAMPLES, overwrite_x=True)
-        pieces, extra = self._pieces, OVERLAP - 1
-        pieces[:extra] = pieces[-extra:]
-        in_time = pieces[extra:].reshape(self._groups, GROUP, FRAME_SAMPLES).transpose(1, 0, 2)
-        np.multiply(sound, self._synthesis_window, out=in_time)
-        hops = pieces[extra:, :HOP_SAMPLES].copy()
-        for part in range(1, OVERLAP):
-            hops += pieces[extra - part : len(pieces) - part, part * HOP_SAMPLES : (part + 1) * HOP_SAMPLES]
-        # Four squared windows add up to 3/2 everywhere but at the edges.
-        energy: Floats = np.einsum("ij,ij->i", hops, hops) * np.float32(1 / 1.5**2)
+        before = OVERLAP - 1
+        self._sound[:before] = self._sound[-before:]
+        sound = self._sound[before:]
+        np.fft.irfft(self._spectrum[:-GROUP], FRAME_SAMPLES, out=sound)  # type: ignore[arg-type]  # typed for 64 bits
+        hops = np.einsum("pfs,ps->fs", self._quarters, _SYNTHESIS)
+        energy: Floats = np.einsum("fs,fs->f", hops, hops)
         self._correct_edges(energy, hops)
         return energy
 
@@ -244,7 +243,7 @@ class CurveStream:
         first_hop = self._first_frame - GROUP - 2
         for hop in {0} if last is None else {0, last - 1, last}:
             if hop >= 0 and 0 <= hop - first_hop < self._frames:
-                sound = hops[hop - first_hop] / window_sum(hop, last)
+                sound = hops[hop - first_hop] * np.float32(_WHOLE_SUM) / window_sum(hop, last)
                 if hop == last:
                     sound = sound[: self._samples_seen - hop * HOP_SAMPLES]
                 energy[hop - first_hop] = np.dot(sound, sound)
@@ -256,8 +255,8 @@ def _level(power: Floats) -> Floats:
     return level
 
 
-def _mask(spectrum: NDArray[np.complex64], percussive: Floats, harmonic: Floats, out: NDArray[np.complex64]) -> None:
-    """Keep the share of each bin that is percussive, p / (p + margin^2 h), of median powers; overwrites both."""
-    np.add(harmonic, percussive, out=harmonic)
-    np.divide(percussive, harmonic, out=percussive)
-    np.multiply(spectrum, percussive, out=out)
+def _decode(codes: NDArray[np.uint16], power: Floats) -> None:
+    """The power that 16-bit codes stand for."""
+    bits = power.view(np.uint32)
+    bits[:] = codes
+    np.left_shift(bits, _CODE_SHIFT, out=bits)

@@ -7,6 +7,7 @@ names other files or hosts is refused before anything it names is touched.
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 CONTAINERS = ("mov", "mp4", "m4a", "3gp", "3g2", "mj2", "matroska", "webm", "avi", "mpegts", "flv")
 OPEN_OPTIONS = {"protocol_whitelist": "file", "format_whitelist": ",".join(CONTAINERS)}
+
+MOST_READ_BYTES = 1 << 20
 
 _PLAYLIST_OPENINGS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0", b"[playlist]", b"<ASX", b"<smil")
 
@@ -70,12 +73,13 @@ class Source:
         return f"file:{by_descriptor if by_descriptor.exists() else self.path.absolute()}"
 
     @contextmanager
-    def container(self, **options: str) -> Iterator[InputContainer]:
-        """The recording opened by PyAV, with both whitelists."""
+    def container(self, head: bytes = b"", **options: str) -> Iterator[InputContainer]:
+        """The recording opened by PyAV, with both whitelists; with `head`, as if that stood before its bytes."""
         import av
 
+        file = Headed(self, head) if head else self.url
         try:
-            container = av.open(self.url, container_options={**OPEN_OPTIONS, **options})
+            container = av.open(file, "r", container_options={**OPEN_OPTIONS, **options})
         except (av.error.FFmpegError, ValueError) as error:
             raise self._refusal(error) from error
         with container:
@@ -102,6 +106,40 @@ class Source:
         if _looks_like_video(head):
             return CorruptMedia(f"{name} starts like a recording but cannot be opened: its index is missing or damaged")
         return NotAVideo(f"{name} is not a recording in a container this project reads")
+
+
+class Headed(io.RawIOBase):
+    """A recording's bytes with others before them, read from the descriptor that was checked."""
+
+    def __init__(self, source: Source, head: bytes) -> None:
+        self._source = source
+        self._head = head
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        count = MOST_READ_BYTES if size < 0 else min(size, MOST_READ_BYTES)
+        data = self._head[self._position : self._position + count]
+        if not data:
+            try:
+                data = os.pread(self._source.descriptor, count, self._position - len(self._head))
+            except OSError as error:
+                raise from_os_error(error, self._source.path) from error
+        self._position += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        end = len(self._head) + self._source.signature.size_bytes
+        self._position = max(0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: end}[whence])
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
 
 
 _DISK_ERRNOS = {5, 116, 121}  # EIO, ESTALE, EREMOTEIO

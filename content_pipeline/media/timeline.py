@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from content_pipeline.media.probe import MediaInfo
@@ -9,6 +10,7 @@ from content_pipeline.media.probe import MediaInfo
 # Stamps that disagree with the count of samples by less than this are jitter: containers round, some by 1 ms.
 JITTER_S = 0.010
 ROUNDING_S = 0.001
+_STEADY_S = 0.002
 _LONGEST_GAP_S = 600.0  # where the recording declares no duration
 _PAST_THE_END_S = 10.0
 
@@ -17,12 +19,11 @@ _PAST_THE_END_S = 10.0
 class Grid:
     """Where the frames of a track stand as long as nothing is missing: `step` samples apart, from `second` on.
 
-    It is `needed` where stamps are too coarse to say by themselves at which sample a frame starts.
+    For stamps too coarse to say by themselves at which sample a frame starts.
     """
 
     second: int
     step: int
-    needed: bool
 
     def nearest(self, position: int) -> int:
         return self.second + round((position - self.second) / self.step) * self.step
@@ -40,10 +41,21 @@ _IN_PLACE = Placement()
 
 
 class Timeline:
-    """Follows the frames of one track, in samples from the recording's 0:00."""
+    """Follows the frames of one track, in samples from the recording's 0:00.
+
+    Frames are put end to end until their stamps disagree by more than jitter, so where a frame stands may depend on
+    what came before it. For a part of a track `lag` says by how much its first frame's stamp is ahead of where
+    decoding from the very start would put it; with None it is not known, and only steady stamps are certain.
+    """
 
     def __init__(
-        self, info: MediaInfo, rate_hz: int, start_s: float = 0.0, end_s: float | None = None, grid: Grid | None = None
+        self,
+        info: MediaInfo,
+        rate_hz: int,
+        start_s: float = 0.0,
+        end_s: float | None = None,
+        grid: Grid | None = None,
+        lag: int | None = 0,
     ) -> None:
         self.rate_hz = rate_hz
         self._origin_s = info.origin_s
@@ -51,7 +63,9 @@ class Timeline:
         self._begin = round(start_s * rate_hz)
         self._end = None if end_s is None else round(end_s * rate_hz)
         self._grid = grid
-        self._jitter = round(JITTER_S * rate_hz)
+        self._lag = 0 if lag is None else lag
+        self._jitter = jitter_samples(rate_hz)
+        self._steady = round(_STEADY_S * rate_hz) if lag is None else self._jitter
         self._first: int | None = None
         self._position = self._begin  # of the next sample to be placed
         self._cursor = self._begin  # of the next sample to be handed on
@@ -64,7 +78,8 @@ class Timeline:
             return False
         if stamp_s is not None:
             drift = (stamp_s - self._origin_s) * self.rate_hz - self._position
-            if not -self._jitter <= drift <= self._jitter:
+            if not -self._steady <= drift <= self._steady:
+                self.is_certain = self._steady == self._jitter
                 return False
         self._position += samples
         return True
@@ -116,10 +131,11 @@ class Timeline:
         place = self._grid.nearest(at)
         if abs(place - at) <= ROUNDING_S * self.rate_hz:
             return place
-        self.is_certain = self.is_certain and not self._grid.needed
+        self.is_certain = False
         return at
 
     def _first_placement(self, at: int) -> Placement:
+        at -= self._lag
         self._first = max(at, 0)
         if at > self._begin:
             return Placement(gap=at - self._begin)
@@ -133,3 +149,26 @@ class Timeline:
         if drift < -self._jitter:
             return Placement(overlap=min(samples, -drift))
         return _IN_PLACE
+
+
+def jitter_samples(rate_hz: int) -> int:
+    return round(JITTER_S * rate_hz)
+
+
+def lag_after(runs: Iterable[tuple[int, int]], frame_samples: int, rate_hz: int) -> int:
+    """How far stamps are ahead of frames put end to end, after `runs` of (how many frames, how far apart in samples).
+
+    The same rule as a `Timeline` follows, without looking at each frame: beyond jitter the stamp is right.
+    """
+    jitter, lag = jitter_samples(rate_hz), 0
+    for count, step in runs:
+        change = step - frame_samples
+        if change == 0:
+            continue
+        room = jitter - lag if change > 0 else jitter + lag
+        frames_to_reset = room // abs(change) + 1
+        if count < frames_to_reset:
+            lag += count * change
+        else:
+            lag = (count - frames_to_reset) % (jitter // abs(change) + 1) * change
+    return lag

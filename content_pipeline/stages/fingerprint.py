@@ -44,7 +44,7 @@ def _read(bench: Workbench, source: Source, known: KnownVideo) -> Fingerprint:
     unchanged = known.full is not None and known.signature == str(source.signature)
     if known.full is not None and unchanged and not bench.must_make(f"digest of {known.key}"):
         return Fingerprint(known.quick, known.full, source.signature.size_bytes)
-    content = read_fingerprint(source, lambda fraction: bench.progress("fingerprint", fraction))
+    content = read_fingerprint(source, lambda fraction: bench.progress("fingerprint", fraction), bench.cores)
     bench.videos.save(replace(known, signature=str(source.signature), quick=content.quick, full=content.full))
     return content
 

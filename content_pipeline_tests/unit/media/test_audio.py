@@ -8,8 +8,10 @@ import librosa
 import numpy as np
 import pytest
 
-from content_pipeline.media.audio import AudioReport, loudest_track, mono_blocks
+from content_pipeline.media import loudest
+from content_pipeline.media.audio import AudioReport, mono_blocks
 from content_pipeline.media.curves import SAMPLE_RATE_HZ
+from content_pipeline.media.loudest import loudest_track
 from content_pipeline_tests.sounds import Piece, Samples, opened, scene, spoil, write
 
 
@@ -40,7 +42,13 @@ def test_the_samples_are_those_that_librosa_loads(tmp_path: Path, rate_hz: int, 
 
 @pytest.mark.parametrize(
     ("codec", "name", "tolerance"),
-    [("pcm_u8", "a.mkv", 0.01), ("pcm_s32le", "a.mkv", 1e-6), ("pcm_f32le", "a.mkv", 1e-6), ("flac", "a.mkv", 1e-4)],
+    [
+        ("pcm_u8", "a.mkv", 0.01),
+        ("pcm_s32le", "a.mkv", 1e-6),
+        ("pcm_f32le", "a.mkv", 1e-6),
+        ("pcm_f64le", "a.mkv", 1e-6),
+        ("flac", "a.mkv", 1e-4),
+    ],
 )
 def test_every_sample_format_has_its_full_scale_at_one(tmp_path: Path, codec: str, name: str, tolerance: float) -> None:
     sound = scene(1.0, SAMPLE_RATE_HZ, 2)
@@ -118,3 +126,15 @@ def test_the_loudest_track_is_found_and_a_draw_goes_to_the_first(
     path = write(tmp_path / "a.mkv", *([Piece(sound * np.float32(level))] for level in levels), rate_hz=44_100)
     with opened(path) as (source, info):
         assert loudest_track(source, info) == loudest
+
+
+@pytest.mark.parametrize("levels", [(0.2, 1.0), (1.0, 0.2)])
+def test_of_a_long_recording_samples_of_each_track_are_heard(
+    tmp_path: Path, levels: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loudest, "_LISTEN_S", 0.05)
+    monkeypatch.setattr(loudest, "_LISTEN_PACKETS", 10)
+    sound = scene(9.0, 44_100)
+    tracks = [[Piece(sound * np.float32(level))] for level in levels]
+    with opened(write(tmp_path / "a.mp4", *tracks, rate_hz=44_100, codec="aac")) as (source, info):
+        assert loudest_track(source, info) == levels.index(1.0)

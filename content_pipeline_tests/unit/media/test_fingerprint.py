@@ -1,5 +1,7 @@
 import hashlib
 import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -95,3 +97,37 @@ def test_only_regular_files_of_the_library_are_opened(tmp_path: Path):
         pass
     with open_source(library / "inside.mp4", library) as source:
         assert source.signature.size_bytes == 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 8 * MIB, 8 * MIB + 1, 12 * MIB, 21 * MIB + 7])
+def test_reading_ahead_changes_nothing_and_leaves_no_thread(tmp_path: Path, size: int):
+    path = tmp_path / "x"
+    path.write_bytes(os.urandom(size))
+    threads = threading.active_count()
+    seen: list[float] = []
+    with open_source(path) as source:
+        assert full_digest(source, progress=seen.append, cores=2) == full_digest(source)
+    assert threading.active_count() == threads
+    assert seen == sorted(seen)
+    assert seen[-1:] == ([1.0] if size else [])
+
+
+def test_a_reader_that_stops_half_way_leaves_no_thread(file: Path):
+    threads = threading.active_count()
+
+    def stop(fraction: float) -> None:
+        raise InterruptedError
+
+    with open_source(file) as source, pytest.raises(InterruptedError):
+        full_digest(source, progress=stop, cores=2)
+    assert threading.active_count() == threads
+
+
+def test_a_process_forked_after_hashing_can_hash(file: Path):
+    with open_source(file) as source:
+        expected = full_digest(source, cores=2)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)  # a hash that hangs kills the child, and fails the test
+            os._exit(0 if full_digest(source, cores=2) == expected else 1)
+        assert os.waitpid(child, 0)[1] == 0
