@@ -90,6 +90,21 @@ class BadSettings(PermanentError):
     hint = "See `content-ai config show` for every key, its value and where it came from."
 
 
+class BadLabels(PermanentError):
+    code = "bad_labels"
+    hint = "The guide shows what a labels file holds; its clips lie beside it."
+
+
+class UnknownLibrary(PermanentError):
+    code = "unknown_library"
+    hint = "Name the folder as it was processed, or process it first: `content-ai process -i FOLDER`."
+
+
+class NoCurves(PermanentError):
+    code = "no_curves"
+    hint = "Process the library first, `content-ai process -i FOLDER`: tuning goes by cached curves, decoding nothing."
+
+
 class FfmpegFailed(TransientError):
     code = "ffmpeg_failed"
     hint = "The last lines of ffmpeg are in the message; it is tried again."

@@ -18,6 +18,8 @@ EXIT_INTERRUPTED = 130
 _COMMANDS = {
     "process": ("content_pipeline.cli.process", "process", "Turn recordings into highlight montages."),
     "plan": ("content_pipeline.cli.plan", "plan", "Say what would be done, and why."),
+    "tune": ("content_pipeline.cli.tune", "tune", "Find the threshold that gives a library what is wanted."),
+    "evaluate": ("content_pipeline.cli.evaluate", "evaluate", "Judge a detector by clips whose fights are known."),
     "queue": ("content_pipeline.cli.queue", "queue", "Look at the jobs, and steer them."),
     "worker": ("content_pipeline.cli.worker", "worker", "Carry out the runs that Dagster launches."),
     "dev": ("content_pipeline.cli.dev", "dev", "Start the Dagster UI and its daemon."),
@@ -62,7 +64,7 @@ def main() -> None:
 def run() -> int:
     """Run the command named on the command line; returns the exit code."""
     from content_pipeline.cli.printing import print_error
-    from content_pipeline.errors import BadSettings, PipelineError
+    from content_pipeline.errors import BadLabels, BadSettings, PipelineError
 
     try:
         code = cli.main(standalone_mode=False)
@@ -76,7 +78,7 @@ def run() -> int:
         if _debugging():
             raise
         print_error(str(error), error.hint)
-        code = EXIT_USAGE if isinstance(error, BadSettings) else EXIT_FAILURE
+        code = EXIT_USAGE if isinstance(error, BadSettings | BadLabels) else EXIT_FAILURE
     except BrokenPipeError:
         # The reader went away (`| head`): nothing is left to say, and the interpreter must not try.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from content_pipeline.media.highlights import DURATION_LIMIT, ROUNDING_S, SEGMENT_LIMIT, Highlight
+from content_pipeline.media.highlights import DURATION_LIMIT, SEGMENT_LIMIT, Highlight
 from content_pipeline.media.spans import Span
+from content_pipeline.media.windows import ROUNDING_S
 from content_pipeline.settings import BestOfSettings
 
 VIDEO_LIMIT = "video limit"

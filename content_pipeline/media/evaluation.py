@@ -9,33 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from content_pipeline.media.detector import Candidate
-from content_pipeline.media.highlights import energy_until, richest_window
+import numpy as np
+
+from content_pipeline.media.curves import Curves
+from content_pipeline.media.detector import Candidate, detector_for
+from content_pipeline.media.highlights import SHORTEST_S
+from content_pipeline.media.labels import LabelledClip
 from content_pipeline.media.spans import Span
+from content_pipeline.media.windows import Windows, energy_until
+from content_pipeline.settings import DetectionSettings
 
 if TYPE_CHECKING:
-    from content_pipeline.media.highlights import EnergyCurve
+    from content_pipeline.media.windows import EnergyCurve
 
 MERGE_GAP_S = 2.0
 LEAST_OVERLAP = 0.3
 START_TOLERANCE_S = 1.0
 MONTAGE_S = 20.0
-
-
-@dataclass(frozen=True)
-class LabelledClip:
-    """`source` names the recording a clip was cut from: what is tuned on one clip of it is not judged on another."""
-
-    file: str
-    fights: tuple[Span, ...]
-    source: str
-    group: str
-
-    @property
-    def is_quiet(self) -> bool:
-        return not self.fights
 
 
 @dataclass(frozen=True)
@@ -61,7 +53,8 @@ class Agreement:
 
     @property
     def precision(self) -> float:
-        return _ratio(self.found, self.detected)
+        # Who finds nothing where there is something is not precise.
+        return _ratio(self.found, self.detected) if self.detected or not self.labelled else 0.0
 
     @property
     def recall(self) -> float:
@@ -83,17 +76,77 @@ class Agreement:
 NOTHING = Agreement(0, 0, 0, 0.0, 0.0, 0.0)
 
 
-def clips_from_json(value: Mapping[str, Any]) -> tuple[LabelledClip, ...]:
-    """The clips of a labels file: `{"clips": [{"file", "fights": [[start, end], ...], "source", "group"}]}`."""
-    return tuple(
-        LabelledClip(
-            file=clip["file"],
-            fights=tuple(Span(start_s, end_s) for start_s, end_s in clip["fights"]),
-            source=clip.get("source", clip["file"]),
-            group=clip.get("group", ""),
-        )
-        for clip in value["clips"]
+@dataclass(frozen=True)
+class Verdict:
+    """On one clip. `montage_share` is None for a quiet clip, and 0 where there are fights and nothing is shown."""
+
+    clip: LabelledClip
+    agreement: Agreement
+    montage_s: float
+    montage_share: float | None
+
+
+def judge(clip: LabelledClip, curves: Curves, settings: DetectionSettings) -> Verdict:
+    """What a detector with these settings finds in a clip, held against what a person found."""
+    return verdict(clip, detector_for(settings).detect(curves).events, np.square(curves.broadband))
+
+
+def verdict(clip: LabelledClip, events: Sequence[Candidate], energy: EnergyCurve) -> Verdict:
+    montage = best_seconds(events, energy)
+    return Verdict(
+        clip,
+        compare((event.span for event in events), clip.fights),
+        sum(span.duration_s for span in montage),
+        None if clip.is_quiet else fight_share(montage, clip.fights),
     )
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Over all clips. Events and time are counted together; every montage counts the same."""
+
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def agreement(self) -> Agreement:
+        return sum((verdict.agreement for verdict in self.verdicts), NOTHING)
+
+    @property
+    def false_events_quiet(self) -> int:
+        return sum(verdict.agreement.detected for verdict in self.verdicts if verdict.clip.is_quiet)
+
+    @property
+    def montage_share(self) -> float | None:
+        shares = [verdict.montage_share for verdict in self.verdicts if verdict.montage_share is not None]
+        return sum(shares) / len(shares) if shares else None
+
+    @property
+    def empty_montages(self) -> int:
+        """Of clips with fights; each counts as a share of 0."""
+        return sum(verdict.montage_s == 0 for verdict in self.verdicts if not verdict.clip.is_quiet)
+
+
+def held_out(tried: Mapping[float, Judgement]) -> Judgement:
+    """What tuning is worth on recordings it has not seen: each source is judged with the value, of those tried,
+    that suits the clips of all other sources best."""
+
+    def quality(value: float, source: str) -> float:
+        others = Judgement(tuple(one for one in tried[value].verdicts if one.clip.source != source))
+        share = others.montage_share
+        return others.agreement.f1 + (share if share is not None else 0.0)
+
+    def judged(source: str) -> Iterable[Verdict]:
+        best = max(tried, key=lambda value: quality(value, source))
+        return (one for one in tried[best].verdicts if one.clip.source == source)
+
+    sources = sorted({one.clip.source for judgement in tried.values() for one in judgement.verdicts})
+    return Judgement(tuple(one for source in sources for one in judged(source)))
+
+
+def at_level(curves: Curves, gain_db: float) -> Curves:
+    """The same recording made louder or quieter."""
+    gain = np.float32(10 ** (gain_db / 20))
+    return Curves(curves.percussive * gain, curves.rms * gain, curves.broadband * gain)
 
 
 def compare(detected: Iterable[Span], labelled: Iterable[Span], gap_s: float = MERGE_GAP_S) -> Agreement:
@@ -144,18 +197,18 @@ def best_seconds(events: Iterable[Candidate], energy: EnergyCurve, budget_s: flo
     left_s = budget_s
     result: list[Span] = []
     for event in sorted(events, key=lambda event: (-event.score, event.span)):
-        if left_s <= 0:
+        if left_s < SHORTEST_S:
             break
-        span = event.span if event.span.duration_s <= left_s else richest_window(event.span, until, left_s)
+        span = event.span if event.span.duration_s <= left_s else Windows(until, left_s).richest(event.span)
         result.append(span)
         left_s -= span.duration_s
     return result
 
 
-def fight_share(montage: Sequence[Span], fights: Iterable[Span]) -> float | None:
-    """The share of the montage that is a fight; None for an empty montage."""
+def fight_share(montage: Sequence[Span], fights: Iterable[Span]) -> float:
+    """The share of the montage that is a fight; a montage that shows nothing shows no fight."""
     length_s = sum(span.duration_s for span in montage)
-    return common_s(montage, merged_spans(fights, 0.0)) / length_s if length_s > 0 else None
+    return common_s(montage, merged_spans(fights, 0.0)) / length_s if length_s > 0 else 0.0
 
 
 def _is_found(event: Span, fight: Span) -> bool:

@@ -6,23 +6,19 @@ recording and a best-of over many follow the same rules.
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Literal
 
 from content_pipeline.media.curves import FRAME_RATE_HZ
 from content_pipeline.media.detector import Candidate
 from content_pipeline.media.spans import Span
+from content_pipeline.media.windows import ROUNDING_S, Windows, energy_until
 from content_pipeline.settings import DetectionSettings, OutputSettings, ProcessingSettings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    EnergyCurve = NDArray[np.floating[Any]]
+    from content_pipeline.media.windows import EnergyCurve
 
 TOO_SHORT = "too short"
 SEGMENT_LIMIT = "segment limit"
@@ -31,8 +27,6 @@ DURATION_LIMIT = "duration limit"
 # Two windows of one long highlight lie at least this far apart: without a jump they would be one long clip.
 SHORTEST_JUMP_S = 1.0
 SHORTEST_S = 1 / FRAME_RATE_HZ
-# Spans are sums of floats: two windows of 10 s must fit a budget of 20 s.
-ROUNDING_S = 1e-6
 
 Order = Literal["chronological", "score", "hybrid"]
 
@@ -152,14 +146,14 @@ def trimmed(
     One hour of fighting is more than its best ten seconds: as long as a whole window fits into what is left,
     `gap_s` away from those taken, it is a highlight too, `most` of them at most.
     """
-    until = energy_until(energy)
+    windows = Windows(energy_until(energy), limit_s, gap_s)
     result: list[Highlight] = []
     for highlight in highlights:
         if highlight.span.duration_s <= limit_s + ROUNDING_S:
             result.append(highlight)
         else:
-            spans = richest_windows(highlight.span, until, limit_s, gap_s, most)
-            result += [_part(highlight, span, until) for span in spans]
+            spans = windows.richest_few(highlight.span, most)
+            result += [_part(highlight, span, windows) for span in spans]
     return result
 
 
@@ -219,59 +213,11 @@ def _best_of_each_first(placed: Iterable[Placed]) -> list[Placed]:
     return [pair for _, pair in ranked]
 
 
-def energy_until(energy: EnergyCurve) -> NDArray[np.float64]:
-    """The energy before each frame, and before the end: any window's energy is one subtraction."""
-    return np.concatenate(([0.0], np.cumsum(energy, dtype=np.float64)))
-
-
-def richest_window(span: Span, until: NDArray[np.float64], limit_s: float) -> Span:
-    """The part of a longer span that lasts `limit_s` and holds the most energy; of equal parts, the earliest."""
-    last_start_s = span.end_s - limit_s
-    frames = np.arange(np.ceil(span.start_s * FRAME_RATE_HZ), np.floor(last_start_s * FRAME_RATE_HZ) + 1)
-    starts_s = np.concatenate(([span.start_s], frames / FRAME_RATE_HZ, [last_start_s]))
-    held = _energy_before(starts_s + limit_s, until) - _energy_before(starts_s, until)
-    # Sums differ in their last digits: equal means equal to a billionth.
-    start_s = float(starts_s[int(np.argmax(held >= held.max() * (1 - 1e-9)))])
-    return Span(start_s, min(start_s + limit_s, span.end_s))
-
-
-def richest_windows(span: Span, until: NDArray[np.float64], limit_s: float, gap_s: float, most: int) -> list[Span]:
-    """The richest window, then the richest of what is left on both sides, and so on; in order of time."""
-    rests: list[tuple[float, Span, Span]] = []  # the energy of the best window, the window, where it was found
-
-    def offer(rest: Span) -> None:
-        if rest.duration_s >= limit_s - ROUNDING_S:
-            window = richest_window(rest, until, limit_s)
-            heapq.heappush(rests, (-energy_of(window, until), window, rest))
-
-    offer(span)
-    taken: list[Span] = []
-    while rests and len(taken) < most:
-        _, window, rest = heapq.heappop(rests)
-        taken.append(window)
-        offer(Span(rest.start_s, window.start_s - gap_s))
-        offer(Span(window.end_s + gap_s, rest.end_s))
-    return sorted(taken)
-
-
-def energy_of(span: Span, until: NDArray[np.float64]) -> float:
-    before = _energy_before(np.array([span.start_s, span.end_s]), until)
-    return float(before[1] - before[0])
-
-
-def _part(highlight: Highlight, span: Span, until: NDArray[np.float64]) -> Highlight:
+def _part(highlight: Highlight, span: Span, windows: Windows) -> Highlight:
     """A window of a highlight; its score is the share of the energy that is shown."""
-    whole = energy_of(highlight.span, until)
-    share = energy_of(span, until) / whole if whole > 0 else span.duration_s / highlight.span.duration_s
+    whole = windows.energy_of(highlight.span)
+    share = windows.energy_of(span) / whole if whole > 0 else span.duration_s / highlight.span.duration_s
     return replace(highlight, span=span, score=highlight.score * share)
-
-
-def _energy_before(times_s: NDArray[np.float64], until: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`until` read between frames; only the frames asked for are touched, so that 12 hours cost no more than one."""
-    position = np.clip(times_s * FRAME_RATE_HZ, 0, len(until) - 1)
-    frame = position.astype(np.intp)
-    following = np.minimum(frame + 1, len(until) - 1)
-    return until[frame] + (position - frame) * (until[following] - until[frame])
 
 
 def _joined(earlier: Highlight, later: Highlight) -> Highlight:
@@ -280,7 +226,7 @@ def _joined(earlier: Highlight, later: Highlight) -> Highlight:
 
 
 def _moved(highlight: Highlight, start_s: float, end_s: float) -> Highlight:
-    return replace(highlight, span=Span(start_s, end_s))
+    return Highlight(Span(start_s, end_s), highlight.score, highlight.events, highlight.dropped_by)
 
 
 def _by_time(highlights: Iterable[Highlight]) -> list[Highlight]:

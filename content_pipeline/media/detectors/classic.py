@@ -2,47 +2,61 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
-from content_pipeline.media.detector import Candidate, Detection
-from content_pipeline.media.detectors.runs import runs
-from content_pipeline.media.spans import Span
+from content_pipeline.media.detector import Detection, Found, check_same_kind
+from content_pipeline.media.detectors.runs import over_runs, runs
 from content_pipeline.settings import DetectionSettings
 
 if TYPE_CHECKING:
     from content_pipeline.media.curves import Curve
 
 
-class ClassicDetector:
+@dataclass(frozen=True, eq=False)
+class ClassicEvidence:
     """An event is a run of frames whose percussive RMS passes the threshold; its score is the peak RMS.
 
     Absolute: a recording made at a low level has no events. `broadband` has no such limit.
     """
 
-    def __init__(self, settings: DetectionSettings) -> None:
-        self._settings = settings
+    level: Curve
+    usual: float  # the mean of the level
+    spread: float  # its standard deviation
+    adaptive: bool
 
-    def detect(self, curves: Curves) -> Detection:
+    @classmethod
+    def of(cls, curves: Curves, adaptive: bool) -> ClassicEvidence:
         level = curves.percussive
-        threshold = self._threshold(level)
+        if len(level) == 0:
+            return cls(level, 0.0, 0.0, adaptive)
+        return cls(level, float(level.mean(dtype=np.float64)), float(level.std(dtype=np.float64)), adaptive)
+
+    def decide(self, settings: DetectionSettings) -> Detection:
+        check_same_kind(settings, "classic", self.adaptive)
+        threshold = self._threshold(settings)
         return Detection(
-            candidates=tuple(self._candidate(level, first, end) for first, end in runs(level > threshold).tolist()),
-            level=level,
-            threshold=np.full(len(level), threshold, np.float32),
+            found=self._found(threshold, settings.min_event_duration_s),
+            level=self.level,
+            threshold=np.full(len(self.level), threshold, np.float32),
             unit="RMS",
         )
 
-    def _threshold(self, level: Curve) -> float:
-        fixed = self._settings.rms_threshold
-        if not self._settings.adaptive_threshold or len(level) == 0:
-            return fixed
-        usual, spread = level.mean(dtype=np.float64), level.std(dtype=np.float64)
-        return max(float(usual + self._settings.sensitivity * spread), fixed)
+    def _threshold(self, settings: DetectionSettings) -> float:
+        if not self.adaptive:
+            return settings.rms_threshold
+        return max(self.usual + settings.sensitivity * self.spread, settings.rms_threshold)
 
-    def _candidate(self, level: Curve, first: int, end: int) -> Candidate:
-        span = Span(first / FRAME_RATE_HZ, end / FRAME_RATE_HZ)
-        is_short = span.duration_s < self._settings.min_event_duration_s
-        return Candidate(span, float(level[first:end].max()), "too short" if is_short else None)
+    def _found(self, threshold: float, shortest_s: float) -> Found:
+        above = runs(self.level > threshold)
+        starts_s, ends_s = (above / FRAME_RATE_HZ).T
+        return Found(
+            starts_s,
+            ends_s,
+            scores=over_runs(np.maximum, self.level, above),
+            rule=(ends_s - starts_s >= shortest_s).astype(np.intp),
+            rules=("too short",),
+        )

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Places = NDArray[np.intp]  # numbers of frames
     Runs = NDArray[np.intp]  # one row per run: first frame, end (exclusive)
 
 
 def runs(mask: NDArray[np.bool_]) -> Runs:
     """Each unbroken run of true frames, in order."""
-    edges: Runs = np.flatnonzero(np.diff(mask.view(np.int8), prepend=0, append=0))
-    return edges.reshape(-1, 2)
+    if len(mask) == 0:
+        return np.empty((0, 2), np.intp)
+    edges = np.flatnonzero(mask[1:] != mask[:-1]) + 1
+    start, end = [0] if mask[0] else [], [len(mask)] if mask[-1] else []
+    return np.concatenate((start, edges, end)).astype(np.intp).reshape(-1, 2)
 
 
-def over_runs(combine: np.ufunc, values: NDArray[Any], of: Runs) -> NDArray[Any]:
+def over_runs(combine: np.ufunc, values: NDArray[np.float32], of: Runs) -> NDArray[np.float64]:
     """`combine` (such as `np.maximum`) of the values inside each run; runs are never empty."""
     if len(of) == 0:
-        return values[:0]
+        return np.empty(0)
     # reduceat wants every index inside the array, and the last run may end where the array does.
-    padded = np.append(values, values[-1:])
-    return np.asarray(combine.reduceat(padded, of.ravel())[::2])
+    bounds = of.ravel() if of[-1, 1] < len(values) else of.ravel()[:-1]
+    return np.asarray(combine.reduceat(values, bounds, dtype=np.float64)[::2])
 
 
 def narrowed(of: Runs, mask: NDArray[np.bool_]) -> Runs:
@@ -37,3 +41,15 @@ def narrowed(of: Runs, mask: NDArray[np.bool_]) -> Runs:
     first = true_frames[np.minimum(after, len(true_frames) - 1)]
     end = true_frames[np.maximum(before, 0)] + 1
     return np.where((after <= before)[:, None], np.column_stack((first, end)), of[:, :1])
+
+
+def count_around(frames: Places, of: Runs, reach: int) -> Places:
+    """How many of the frames, which are in order, lie in each run and within reach of it."""
+    return np.searchsorted(frames, of[:, 1] + reach) - np.searchsorted(frames, of[:, 0] - reach)
+
+
+def crowded(frames: Places, least: int, within: int) -> Places:
+    """Those of the frames, which are in order, that begin a stretch of time with at least so many of them."""
+    if len(frames) < least:
+        return frames[:0]
+    return frames[: len(frames) - least + 1][frames[least - 1 :] - frames[: len(frames) - least + 1] < within]

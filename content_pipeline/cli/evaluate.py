@@ -1,0 +1,157 @@
+"""`content-ai evaluate`: how well a detector finds what a person found, on clips whose fights are known."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from content_pipeline.cli.options import resolve, settings_options
+from content_pipeline.cli.printing import print_document, print_note, print_result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from content_pipeline.media.curves import Curves
+    from content_pipeline.media.evaluation import Agreement, Judgement, Verdict
+    from content_pipeline.settings import Settings
+
+MEASURES = ("event_precision", "event_recall", "event_f1", "time_f1", "false_events_quiet", "montage_share")
+
+
+def _finite(_context: click.Context, _option: click.Parameter, value: float) -> float:
+    if not math.isfinite(value):
+        raise click.BadParameter("a number of decibels is expected")
+    return value
+
+
+@click.command()
+@click.option(
+    "--labels", required=True, type=click.Path(), help="JSON file of the labelled clips, which lie beside it."
+)
+@click.option("--preset", help="The detector to judge [broadband].")
+@click.option(
+    "--gain-db", default=0.0, callback=_finite, help="Judge as if every clip had been recorded at another level [0]."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@settings_options
+def evaluate(
+    labels: str,
+    preset: str | None,
+    gain_db: float,
+    as_json: bool,
+    config_file: str | None,
+    state_dir: str | None,
+    assignments: tuple[str, ...],
+) -> int:
+    """Judge a detector by clips whose fights are known.
+
+    Finds events in each clip as `process` would, and compares. Nothing is stored. A labels file that cannot be used
+    ends with exit code 2, a clip that cannot be read with 1.
+    """
+    from content_pipeline.media.evaluation import Judgement, at_level, judge
+    from content_pipeline.media.labels import read_labels
+
+    settings = resolve(config_file, state_dir, assignments, {"detection.preset": preset}).settings
+    clips = read_labels(Path(labels))
+    measured = _measured([Path(labels).parent / clip.file for clip in clips], settings)
+    judgement = Judgement(
+        tuple(
+            judge(clip, at_level(curves, gain_db), settings.detection)
+            for clip, curves in zip(clips, measured, strict=True)
+        )
+    )
+    print_document(as_document(judgement)) if as_json else _print(judgement)
+    return 0
+
+
+def as_document(judgement: Judgement) -> dict[str, Any]:
+    """A measure that does not apply is null: of a quiet clip only its false events count."""
+    return {
+        **_measures(judgement.agreement),
+        "false_events_quiet": judgement.false_events_quiet,
+        "montage_share": _rounded(judgement.montage_share),
+        "clips": [_clip_document(verdict) for verdict in judgement.verdicts],
+    }
+
+
+def _clip_document(verdict: Verdict) -> dict[str, Any]:
+    is_quiet = verdict.clip.is_quiet
+    return {
+        "file": verdict.clip.file,
+        **_measures(verdict.agreement),
+        "false_events_quiet": verdict.agreement.detected if is_quiet else None,
+        "montage_share": _rounded(verdict.montage_share),
+    }
+
+
+def _measures(agreement: Agreement) -> dict[str, float | None]:
+    applies = agreement.labelled > 0
+    return {
+        "event_precision": _rounded(agreement.precision if applies else None),
+        "event_recall": _rounded(agreement.recall if applies else None),
+        "event_f1": _rounded(agreement.f1 if applies else None),
+        "time_f1": _rounded(agreement.time_f1 if applies else None),
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _print(judgement: Judgement) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from content_pipeline.errors import printable
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("clip", overflow="fold")
+    for title in ("precision", "recall", "F1", "time F1", "false in quiet", "montage"):
+        table.add_column(title, justify="right")
+    document = as_document(judgement)
+    for row in document["clips"]:
+        table.add_row(Text(printable(row["file"])), *_cells(row))
+    table.add_section()
+    table.add_row("all", *_cells(document))
+    print_result(table)
+    print_result("montage: the share of the best 20 seconds that is a fight")
+    if judgement.empty_montages:
+        print_result(f"{judgement.empty_montages} montages of clips with fights are empty, and count as a share of 0")
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    values = [row[name] for name in MEASURES]
+    return ["-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value) for value in values]
+
+
+def _measured(paths: Sequence[Path], settings: Settings) -> list[Curves]:
+    """The curves of all clips, a few at a time, each in a process that ends with this one."""
+    import os
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    from content_pipeline.lifetime import dying_with
+
+    print_note(f"Measuring the sound of {len(paths)} clips")
+    processes = min(settings.worker_count, len(paths))
+    with ProcessPoolExecutor(processes, get_context("fork"), initializer=dying_with(os.getpid())) as pool:
+        try:
+            return list(pool.map(curves_of, paths, [settings] * len(paths)))
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)  # the first clip that cannot be read decides
+            raise
+
+
+def curves_of(path: Path, settings: Settings) -> Curves:
+    """The curves that detection reads, exactly as `process` measures them."""
+    from content_pipeline.media.energy import measure
+    from content_pipeline.media.probe import probe
+    from content_pipeline.media.source import open_source
+
+    with open_source(path, path.parent) as source:
+        energy = measure(source, probe(source, settings.limits), settings.energy, settings.detection.hpss_margin)
+    return energy.tracks[energy.primary]
