@@ -33,7 +33,7 @@ from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
 from content_pipeline.settings import Settings, load
 from content_pipeline.workers.identity import gone_among, this_worker
-from content_pipeline.workers.warm import HEAVY, warm
+from content_pipeline.workers.warm import HEAVY, keep_shared, warm
 
 ASK_AGAIN_S = 1.0
 HAND_OVER_S = 5.0
@@ -89,6 +89,7 @@ class Supervisor:
     def _work(self) -> None:
         warm(HEAVY)
         self._runs.prepare()
+        keep_shared()
         self._take_over()
         self._busy_s = time.monotonic()
         try:

@@ -21,7 +21,7 @@ from content_pipeline.manifest.model import Job, QueueType
 from content_pipeline.manifest.steering import Which
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
-from content_pipeline.workers.warm import HEAVY, warm
+from content_pipeline.workers.warm import HEAVY, keep_shared, warm
 
 CLAIM_FROM = 100
 
@@ -48,6 +48,7 @@ class Worker:
         if self._waiting is None or len(self._waiting) > 1:
             warm(HEAVY)
         self._runs.prepare()
+        keep_shared()
         try:
             while True:
                 left = self._fill(left)
