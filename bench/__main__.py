@@ -1,32 +1,67 @@
-"""`make bench`: run every bench, print one table, and write `bench.json`."""
+"""`make bench`: run every bench, print one table, and write the results, the plot and `docs/performance.md`.
+
+    python -m bench [NAME ...]
+
+Each bench runs in a process of its own, so that none weighs on the memory of the next. With names, only those are
+run, and their rows replace the former ones. A bench is a module with `rows(folder)`.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
+import subprocess
+import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench import energy, fingerprint, launcher, manifest
 from bench.measure import Row
+from bench.report import printed, write_report
+from bench.results import RESULTS, Results
 
-BENCHES = (fingerprint, energy, manifest, launcher)
+BENCHES = ("fingerprint", "energy", "render", "end_to_end", "deciding", "detection", "library", "manifest", "launcher")
+ROW = "row: "
 
 
-def main() -> None:
+def main(names: list[str]) -> int:
+    unknown = sorted(set(names) - set(BENCHES))
+    if unknown:
+        print(f"no such bench: {', '.join(unknown)}; there are {', '.join(BENCHES)}", file=sys.stderr)
+        return 2
+    results = Results.read(RESULTS).here() if names else Results.empty().here()
+    failed = []
+    for name in names or BENCHES:
+        started = time.monotonic()
+        rows = _run(name)
+        if rows is None:
+            failed.append(name)
+            continue
+        results = results.having(name, rows)
+        print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
+    print(printed(results))
+    results.write(RESULTS)
+    write_report(results)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _run(name: str) -> list[Row] | None:
+    """The rows of one bench; None when it failed, which is told by what it wrote."""
+    command = [sys.executable, "-m", "bench", "--only", name]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    said = [json.loads(line.removeprefix(ROW)) for line in done.stdout.splitlines() if line.startswith(ROW)]
+    return None if done.returncode else [Row(**row) for row in said]
+
+
+def _tell(name: str) -> int:
     with TemporaryDirectory() as folder:
-        rows = [row for bench in BENCHES for row in bench.rows(Path(folder))]
-    print(f"{'what':45} {'ours':>10} {'baseline':>10} {'ratio':>8} {'target':>8}")
-    for row in rows:
-        print(_line(row))
-    document = [{**asdict(row), "ratio": row.ratio, "met": row.met} for row in rows]
-    Path("bench.json").write_text(json.dumps(document, indent=2))
-
-
-def _line(row: Row) -> str:
-    amounts = f"{row.ours:8.2f} {row.unit:2}{row.baseline:8.2f} {row.unit:2}"
-    return f"{row.name:45} {amounts} {row.ratio:7.2f}x {row.target:7.2f}x  {'met' if row.met else 'missed'}"
+        for row in importlib.import_module(f"bench.{name}").rows(Path(folder)):
+            print(ROW + json.dumps(asdict(row)), flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(_tell(sys.argv[2]) if sys.argv[1:2] == ["--only"] else main(sys.argv[1:]))

@@ -10,15 +10,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import yaml
 
-from bench.measure import Row, patched_environment, tree_cpu_s
-from content_pipeline.agenda import recipe_of
+from bench.measure import Row, tree_cpu_s
+from bench.pretended import processed, project
 from content_pipeline.definitions import build_definitions
 from content_pipeline.defs.sensors import build_sensors
 from content_pipeline.launcher import _dagster_internals as internals
@@ -26,12 +25,7 @@ from content_pipeline.launcher.home import open_instance, shipped
 from content_pipeline.launcher.names import PARTITION_TAG, PROCESS_VIDEO, VIDEO_PARTITIONS
 from content_pipeline.launcher.spool import Spool
 from content_pipeline.launcher.starting import ensure_supervisor
-from content_pipeline.manifest.model import Result
-from content_pipeline.manifest.opening import open_manifest
-from content_pipeline.manifest.restoring import Made, Remembered
-from content_pipeline.manifest.videos import KnownVideo
-from content_pipeline.media.source import Signature
-from content_pipeline.settings import Settings, load
+from content_pipeline.settings import Settings
 from content_pipeline_tests import samples
 
 VIDEOS = 12
@@ -50,7 +44,7 @@ def rows(folder: Path) -> Iterator[Row]:
 
 
 def _launchers(folder: Path) -> Iterator[Row]:
-    with _project(folder) as settings:
+    with project(folder, SLOTS) as settings:
         library = folder / "library"
         for number in range(VIDEOS):
             samples.recording(library, f"{number}.mp4", seconds=2 + number / 10, size=(160, 90), bursts=((1, 1.5),))
@@ -59,8 +53,8 @@ def _launchers(folder: Path) -> Iterator[Row]:
         ours = _measured(settings, ROUNDS, _our_workspace)
         _use_the_default_launcher(settings)
         theirs = _measured(settings, 1, _their_workspace)
-    yield Row("a run of reused stages: CPU of all processes", ours[0], theirs[0], "s", 10)
-    yield Row("a run of reused stages: time, two at once", ours[1], theirs[1], "s", 10)
+    yield Row("a run of reused stages: CPU of all processes", ours[0], theirs[0], "s", 10, "DefaultRunLauncher")
+    yield Row("a run of reused stages: time, two at once", ours[1], theirs[1], "s", 10, "DefaultRunLauncher")
 
 
 def _measured(settings: Settings, rounds: int, workspace: Any) -> tuple[float, float]:
@@ -138,9 +132,9 @@ def _use_the_default_launcher(settings: Settings) -> None:
 
 def _idling(folder: Path) -> Iterator[Row]:
     """Against the target itself: there is nothing else to compare with."""
-    with _project(folder) as settings:
+    with project(folder, SLOTS) as settings:
         library = folder / "library"
-        keys = _pretend_processed(library, settings)
+        keys = processed(library, settings, MANY)
         with open_instance(settings) as instance:
             started = time.perf_counter()
             instance.add_dynamic_partitions(VIDEO_PARTITIONS, keys)
@@ -151,38 +145,3 @@ def _idling(folder: Path) -> Iterator[Row]:
                 started = time.perf_counter()
                 sensor.evaluate_tick(context)
                 yield Row(f"idle tick of {sensor.name}, {MANY:,} videos", time.perf_counter() - started, 1.0, "s", 1)
-
-
-def _pretend_processed(library: Path, settings: Settings) -> list[str]:
-    """Many small files that the manifest knows as done."""
-    paths = [library / f"{number:05}.mp4" for number in range(MANY)]
-    for path in paths:
-        path.write_bytes(path.name.encode())
-    recipe = recipe_of(settings)
-    open_manifest(settings).restore(
-        [_remembered(path, library, recipe.config_hash) for path in paths],
-        {recipe.config_hash: recipe.as_json()},
-        "bench",
-    )
-    return [path.stem for path in paths]
-
-
-def _remembered(path: Path, library: Path, config_hash: str) -> Remembered:
-    now = datetime.now(UTC)
-    video = KnownVideo(path, library, path.stem, str(Signature.of(path.stat())), "blake3:x", "y")
-    return Remembered(video, now, Made(Result(video_key=path.stem, config_hash=config_hash), now))
-
-
-@contextmanager
-def _project(folder: Path) -> Iterator[Settings]:
-    (folder / "library").mkdir(parents=True)
-    given = {
-        "CONTENT_AI_STATE_DIR": str(folder / "state"),
-        "CONTENT_AI_OUTPUT_DIR": str(folder / "output"),
-        "CONTENT_AI_LIBRARY__FOLDERS": str(folder / "library"),
-        "CONTENT_AI_LIBRARY__SETTLE_S": "0",
-        "CONTENT_AI_WORKERS": str(SLOTS),
-        "DAGSTER_HOME": str(folder / "state" / "dagster"),
-    }
-    with patched_environment(given):
-        yield load().settings

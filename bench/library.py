@@ -1,0 +1,95 @@
+"""Whole libraries: nothing to do, much to plan, and how fast recordings go through with one worker and with two."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.measure import Row, cost_of_command
+from bench.pretended import processed, project
+from content_pipeline.agenda import Agenda, made_by_us
+from content_pipeline.library.scan import Scan, scan
+from content_pipeline.settings import Settings
+from content_pipeline_tests import samples
+
+UNCHANGED = 1_000
+PLANNED = (100, 1_000, 10_000, 100_000)
+RECORDINGS = 24
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+def rows(folder: Path) -> Iterator[Row]:
+    yield from _unchanged(folder / "unchanged")
+    yield from _planning(folder)
+    yield from _workers(folder)
+
+
+def _unchanged(folder: Path) -> Iterator[Row]:
+    """The command as a person types it, process start included."""
+    with project(folder, workers=2) as settings:
+        processed(folder / "library", settings, UNCHANGED)
+        took = min((_process(folder / "library") for _ in range(3)), key=lambda took: took[0])
+    assert took[1]["succeeded"] == UNCHANGED
+    assert took[1]["stages_computed"] == 0
+    yield Row(f"`process` over {UNCHANGED:,} unchanged recordings: time", took[0], 2.0, "s", 1)
+
+
+def _planning(folder: Path) -> Iterator[Row]:
+    """Seconds of CPU for the first look (all is new) and for the next (all is known), per video."""
+    per_video_us: dict[str, list[float]] = {"enqueue": [], "plan": []}
+    for count in PLANNED:
+        with project(folder / f"planned-{count}", workers=2) as settings:
+            for name, us in _planned_us(folder / f"planned-{count}" / "library", settings, count).items():
+                per_video_us[name].append(us)
+    for name, what in (("enqueue", "take in new recordings"), ("plan", "plan recordings that are done")):
+        small, large = per_video_us[name][1], per_video_us[name][-1]
+        note = ", ".join(f"{count:,}: {us:.0f} us" for count, us in zip(PLANNED, per_video_us[name], strict=True))
+        yield Row(f"{what}: CPU per video at 100,000", large, small, "us", 0.67, "itself at 1,000", note=note)
+
+
+def _planned_us(library: Path, settings: Settings, count: int) -> dict[str, float]:
+    for number in range(count):
+        (library / f"{number:06}.mp4").write_bytes(b"%d" % number)
+    agenda = Agenda(settings)
+    started_s = time.process_time()
+    agenda.enqueue(_scan(library, settings))
+    enqueued_s = time.process_time()
+    with project(library.parent / "done", workers=2) as done:
+        processed(library.parent / "done" / "library", done, count)
+        agenda, known = Agenda(done), library.parent / "done" / "library"
+        before_s = time.process_time()
+        planned = agenda.plan(_scan(known, done))
+        planned_s = time.process_time() - before_s
+    assert not planned.to_run
+    return {"enqueue": (enqueued_s - started_s) * 1e6 / count, "plan": planned_s * 1e6 / count}
+
+
+def _scan(library: Path, settings: Settings) -> Scan:
+    return scan(library, settings.library, made_by_us(settings))
+
+
+def _workers(folder: Path) -> Iterator[Row]:
+    """Short recordings, all stages, from nothing; the start of the command is part of it."""
+    per_minute: dict[int, float] = {}
+    for workers in (1, 2):
+        place = folder / f"workers-{workers}"
+        with project(place, workers):
+            for number in range(RECORDINGS):
+                bursts = ((5.0, 8.0), (30.0 + number / 10, 33.0))
+                name = f"{number:02}.mp4"
+                made = samples.recording(folder / "short", name, seconds=60 + number / 10, gop=60, bursts=bursts)
+                (place / "library" / name).hardlink_to(made)
+            took_s, totals = _process(place / "library")
+        assert totals["succeeded"] == RECORDINGS
+        per_minute[workers] = RECORDINGS * 60 / took_s
+    note = f"recordings of 1 min: {per_minute[1]:.0f} and {per_minute[2]:.0f} a minute"
+    yield Row("recordings a minute with two workers", per_minute[2], per_minute[1], "", 1.6, "one worker", "more", note)
+
+
+def _process(library: Path) -> tuple[float, dict[str, int]]:
+    command = [sys.executable, "-m", "content_pipeline.cli", "process", "--json", "--input", library]
+    cost = cost_of_command(command, PROJECT)
+    return cost.wall_s, json.loads(cost.value)["totals"]
