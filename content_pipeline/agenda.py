@@ -15,6 +15,7 @@ from content_pipeline.library.keys import has_our_shape
 from content_pipeline.library.plan import INPUT_CHANGED, Action, Known, LibraryPlan, PlannedVideo, Recipe, plan
 from content_pipeline.library.scan import Found, Scan, look_again
 from content_pipeline.library.settle import is_settled
+from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.catalog import Brief, Catalog, Rename
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.model import Request
@@ -27,9 +28,17 @@ from content_pipeline.workers.identity import gone_among
 SETTLE_LOOKS = 3
 
 
-def recipe_of(settings: Settings) -> Recipe:
+def recipe_of(settings: Settings, calibrated: frozenset[str] = frozenset()) -> Recipe:
     stages: tuple[Stage, ...] = ("fingerprint", "energy", "detections", "clip", "montage")
-    return Recipe({stage: settings.read_by(stage) for stage in stages}, {stage: VERSIONS[stage] for stage in stages})
+    return Recipe(
+        {stage: settings.read_by(stage) for stage in stages}, {stage: VERSIONS[stage] for stage in stages}, calibrated
+    )
+
+
+def calibrated_recipe(settings: Settings, applied: Applied) -> Recipe:
+    """What the videos of a calibrated library are made with."""
+    calibrated = frozenset({applied.name}) if applied.counts_for(settings) else frozenset[str]()
+    return recipe_of(applied.onto(settings), calibrated)
 
 
 def made_by_us(settings: Settings) -> Callable[[Path], bool]:
@@ -73,6 +82,7 @@ class Agenda:
         self.manifest = open_manifest(settings)
         self.catalog = Catalog(self.manifest.engine)
         self.recipe = recipe_of(settings)
+        self._recipes = {self.recipe.config_hash: self.recipe}  # all that a plan compared with
 
     def plan(self, scan: Scan) -> LibraryPlan:
         """What would be done, and why. Changes nothing."""
@@ -121,7 +131,16 @@ class Agenda:
             signatures=self._signatures(scan),
             jobs={job.video_path: job for job in self.catalog.jobs_under(scan.root)},
             recipes={digest: Recipe.from_json(values) for digest, values in self.catalog.recipes().items()},
+            calibrated=self._calibrated(),
         )
+
+    def _calibrated(self) -> dict[str, Recipe]:
+        """Of every video that follows a calibration, its recipe: as many as there are calibrations, not videos."""
+        followed = Calibrations(self.manifest.engine).of_videos()
+        recipes = {one: calibrated_recipe(self._settings, one) for one in set(followed.values())}
+        for recipe in recipes.values():
+            self._recipes[recipe.config_hash] = recipe
+        return {key: recipes[applied] for key, applied in followed.items()}
 
     def _signatures(self, scan: Scan) -> dict[str, str]:
         signatures = self.catalog.signatures_under(scan.root)
@@ -155,7 +174,8 @@ class Agenda:
         return is_settled(found.path, found.signature.mtime_ns, now_ns, self._settings.library.settle_s)
 
     def _write(self, planned: LibraryPlan) -> None:
-        self.catalog.remember_recipe(self.recipe.config_hash, self.recipe.as_json())
+        for config_hash, recipe in self._recipes.items():
+            self.catalog.remember_recipe(config_hash, recipe.as_json())
         if planned.renamed:
             self.catalog.rename(
                 Rename(Path(one.before), one.found.path, planned.root, str(one.found.signature))

@@ -15,47 +15,34 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from content_pipeline.errors import BadSettings
+from content_pipeline.setting_kinds import (
+    Margin,
+    PositiveSeconds,
+    Seconds,
+    Wish,
+    as_extensions,
+    known_timezone,
+    split_commas,
+)
 
 ENV_PREFIX = "CONTENT_AI_"
 CONFIG_FILE_NAME = "content-ai.toml"
 
-Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-PositiveSeconds = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
-
-
-def _split_commas(value: Any) -> Any:
-    """`a, b` as a list; a list in JSON too, for what has commas in it."""
-    if not isinstance(value, str):
-        return value
-    if value.startswith("["):
-        try:
-            return json.loads(value)
-        except ValueError as error:
-            raise ValueError(f"not a list in JSON: {error}") from error
-    return [part.strip() for part in value.split(",") if part.strip()]
-
-
-def _as_extensions(value: Any) -> Any:
-    parts = _split_commas(value)
-    return [str(part).lower().lstrip(".") for part in parts] if isinstance(parts, (list, tuple)) else parts
-
-
-def _known_timezone(name: str) -> str:
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ValueError(f"no such time zone: {name}") from error
-    return name
-
-
-Margin = Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)]
+# What a calibration may set, and which detector that is for: given as a flag, they count as given.
+THRESHOLDS = ("detection.sensitivity", "detection.rms_threshold", "detection.preset")
 
 
 class Group(BaseModel):
@@ -65,12 +52,12 @@ class Group(BaseModel):
 class LibrarySettings(Group):
     """Which files of a folder are recordings."""
 
-    extensions: Annotated[tuple[str, ...], BeforeValidator(_as_extensions), Field(min_length=1)] = Field(
+    extensions: Annotated[tuple[str, ...], BeforeValidator(as_extensions), Field(min_length=1)] = Field(
         ("mp4", "mov", "mkv", "avi"), description="File name endings that count as recordings."
     )
     recursive: bool = Field(False, description="Look into sub-folders too.")
     settle_s: Seconds = Field(2.0, description="A file that changed less than this ago is left alone for now.")
-    folders: Annotated[tuple[Path, ...], BeforeValidator(_split_commas)] = Field(
+    folders: Annotated[tuple[Path, ...], BeforeValidator(split_commas)] = Field(
         (), description="Folders that are watched for new recordings while the daemon runs."
     )
 
@@ -98,7 +85,7 @@ class DetectionSettings(Group):
         "`broadband`: relative, 0.10 is the tuned contrast and doubling it asks for 6 dB more.",
     )
     min_event_duration_s: Seconds = Field(0.1, description="Shorter events are dropped.")
-    hpss_margin: Annotated[tuple[Margin, Margin], BeforeValidator(_split_commas)] = Field(
+    hpss_margin: Annotated[tuple[Margin, Margin], BeforeValidator(split_commas)] = Field(
         (1.0, 5.0), description="Margins of the harmonic/percussive separation (read by the energy stage)."
     )
     adaptive_threshold: bool = Field(
@@ -131,6 +118,30 @@ class OutputSettings(Group):
     select: Literal["best", "first"] = Field(
         "best", description="What a full budget keeps: the `best` highlights, or the `first` in the chosen order."
     )
+
+
+class CalibrationSettings(Group):
+    """Which threshold suits a library: found from what is wanted, and kept for it. At most one wish may be set."""
+
+    use: bool = Field(
+        True, description="Whether calibrations that were applied count; a threshold given as a flag turns them off."
+    )
+    setting: Literal["sensitivity", "rms_threshold"] = Field(
+        "sensitivity", description="The setting of `detection` that is tuned: `sensitivity` or `rms_threshold`."
+    )
+    montage_s: Wish = Field(None, description="Wish: the length of a montage in seconds, on average over the videos.")
+    per_hour: Wish = Field(
+        None, description="Wish: moments found in an hour of recording, before the limits of the montage."
+    )
+    values: Annotated[
+        tuple[Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)], ...], BeforeValidator(split_commas)
+    ] = Field((), max_length=200, description="The values that are tried; by default a range around the usual ones.")
+
+    @model_validator(mode="after")
+    def _one_wish(self) -> Self:
+        if self.montage_s is not None and self.per_hour is not None:
+            raise ValueError("only one of `montage_s` and `per_hour` can be wished for")
+        return self
 
 
 class BestOfSettings(Group):
@@ -195,7 +206,7 @@ class ScheduleSettings(Group):
         "01:00-07:00",
         description="When what settings and code changed is brought up to date, from-to; equal times mean always.",
     )
-    timezone: Annotated[str, AfterValidator(_known_timezone)] = Field(
+    timezone: Annotated[str, AfterValidator(known_timezone)] = Field(
         "UTC", description="Time zone of the quiet hours, such as `Europe/Berlin`."
     )
     watch_interval_s: PositiveSeconds = Field(10.0, description="Time between two looks at the watched folders.")
@@ -224,6 +235,7 @@ class Settings(Group):
     detection: DetectionSettings = DetectionSettings()
     processing: ProcessingSettings = ProcessingSettings()
     output: OutputSettings = OutputSettings()
+    calibration: CalibrationSettings = CalibrationSettings()
     best_of: BestOfSettings = BestOfSettings()
     render: RenderSettings = RenderSettings()
     queue: QueueSettings = QueueSettings()
@@ -252,7 +264,7 @@ class Settings(Group):
         return self.workers if self.workers is not None else (os.cpu_count() or 1)
 
 
-Stage = Literal["fingerprint", "energy", "detections", "clip", "montage", "best_of"]
+Stage = Literal["fingerprint", "energy", "detections", "clip", "montage", "calibration", "best_of"]
 
 _READS: dict[Stage, tuple[str, ...]] = {
     "fingerprint": (),
@@ -260,6 +272,7 @@ _READS: dict[Stage, tuple[str, ...]] = {
     "detections": ("detection", "processing", "output"),
     "clip": ("render",),
     "montage": ("render",),
+    "calibration": ("calibration", "detection", "processing", "output"),
     "best_of": ("best_of", "render"),
 }
 _NEVER_READ: dict[Stage, tuple[str, ...]] = {
@@ -276,6 +289,7 @@ _NEVER_READ: dict[Stage, tuple[str, ...]] = {
         "render.audio_bitrate_kbps",
     ),
     "montage": ("render.time_limit_s", "render.stall_limit_s"),
+    "calibration": ("calibration.use", "detection.hpss_margin"),
     # Its clips come from recordings of any format, so they are always encoded.
     "best_of": ("render.time_limit_s", "render.stall_limit_s", "render.mode", "render.copy_keyframe_gap_s"),
 }
@@ -323,7 +337,8 @@ def load(
 ) -> Resolved:
     """Resolve defaults, file, environment and flags into one tree.
 
-    `flags` maps `section.key` to a value; None means "not given".
+    `flags` maps `section.key` to a value; None means "not given". Who names a threshold means it: no calibration
+    takes its place.
     """
     env = os.environ if env is None else env
     file_path, file_values = _from_file(config_file, env)
@@ -332,6 +347,8 @@ def load(
         ("environment", _from_env(env)),
         ("flag", {key: value for key, value in (flags or {}).items() if value is not None}),
     ]
+    if any(key in layers[-1][1] for key in THRESHOLDS):
+        layers[-1][1].setdefault("calibration.use", False)
     values: dict[str, Any] = {}
     origins = dict.fromkeys(flatten(Settings().model_dump()), "default")
     for origin, layer in layers:

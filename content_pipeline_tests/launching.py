@@ -89,7 +89,7 @@ class LaunchedProject:
         """A run for each job that is due, as the dispatching sensor asks for them; run ids by file name."""
         with self.instance() as instance:
             due = due_deliveries(self.settings, instance, datetime.now(UTC))
-            return {Path(one.job.video_path).name: self._launch(instance, one.video_key, one.tag) for one in due}
+            return {Path(one.job.video_path).name: self._launch(instance, one.partition_key, one.tag) for one in due}
 
     def launch_by_hand(self, video_key: str, *assets: str) -> str:
         with self.instance() as instance:

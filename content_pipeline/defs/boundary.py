@@ -52,9 +52,10 @@ def materialized(
     carrier: Carrier,
     meter: Meter,
     checks: tuple[dg.AssetCheckResult, ...] = (),
+    config_hash: str | None = None,
 ) -> dg.MaterializeResult:
     cost = meter.spent()
-    carrier.listener.finished(result, cost)
+    carrier.listener.finished(result, cost, config_hash)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(result.key),
         metadata={"reused": result.reused, "seconds": cost["wall_s"], "cpu_s": cost["cpu_s"], **metadata},

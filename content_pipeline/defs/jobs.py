@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from content_pipeline.defs.upkeep import build_upkeep_jobs
-from content_pipeline.launcher.names import PROCESS_VIDEO
+from content_pipeline.launcher.names import CALIBRATE_LIBRARY, PROCESS_VIDEO
 from content_pipeline.settings import Settings
 
 BEST_OF = "best_of_library"
@@ -22,8 +22,13 @@ def build_jobs(settings: Settings) -> Sequence[dg.JobDefinition | dg.UnresolvedA
         ),
         dg.define_asset_job(
             BEST_OF,
-            selection=dg.AssetSelection.groups("library"),
+            selection=dg.AssetSelection.assets("best_of"),
             description="The moments of a library that stand out most, joined into one video.",
+        ),
+        dg.define_asset_job(
+            CALIBRATE_LIBRARY,
+            selection=dg.AssetSelection.assets("calibration"),
+            description="The threshold that gives a library what is wished for in the settings, found and applied.",
         ),
         *build_upkeep_jobs(settings),
     ]

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import dagster as dg
 
 from content_pipeline.artifacts import ArtifactStore
+from content_pipeline.launcher.names import PARTITION_TAG
+from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
@@ -14,11 +16,14 @@ from content_pipeline.stages.carrier import Carrier
 from content_pipeline.stages.workbench import Workbench
 
 
-def open_workbench(settings: Settings, carrier: Carrier) -> Workbench:
+def open_workbench(settings: Settings, carrier: Carrier, partition_key: str | None = None) -> Workbench:
+    """The settings are those of the partition's video: whatever is applied to its library now, not when we started."""
+    engine = open_engine(settings.manifest_url)
+    own = settings if partition_key is None else Calibrations(engine).settings_for(settings, partition_key)
     return Workbench(
-        settings=settings,
+        settings=own,
         artifacts=ArtifactStore(settings.state_dir.absolute() / "artifacts", settings.queue.lease_s),
-        videos=VideoStore(open_engine(settings.manifest_url)),
+        videos=VideoStore(engine),
         progress=carrier.listener.progressed,
         guard=carrier.guard,
         cores=carrier.cores,
@@ -28,7 +33,8 @@ def open_workbench(settings: Settings, carrier: Carrier) -> Workbench:
 
 def build_resources(settings: Settings, carrier: Carrier) -> Mapping[str, dg.ResourceDefinition]:
     @dg.resource(description="Settings, artifacts and the manifest.")
-    def workbench(_context: dg.InitResourceContext) -> Workbench:
-        return open_workbench(settings, carrier)
+    def workbench(context: dg.InitResourceContext) -> Workbench:
+        run = context.run
+        return open_workbench(settings, carrier, None if run is None else run.tags.get(PARTITION_TAG))
 
     return {"workbench": workbench}

@@ -9,11 +9,15 @@ import dagster as dg
 from content_pipeline.defs.jobs import BEST_OF
 from content_pipeline.defs.partitions import register_libraries
 from content_pipeline.defs.upkeep import NIGHTLY_BACKFILL, RETENTION, SCRUB
+from content_pipeline.launcher.names import CALIBRATE_LIBRARY
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.media.tuning import wish_of
 from content_pipeline.settings import Settings
 
 SUNDAY = "0"
+# Two nights before the best-of: the night between brings up to date what a calibration changed.
+FRIDAY = "5"
 EVERY_DAY = "*"
 
 
@@ -22,6 +26,7 @@ def build_schedules(settings: Settings, current: Callable[[], Settings]) -> Sequ
         _plain(settings, NIGHTLY_BACKFILL, EVERY_DAY),
         _plain(settings, RETENTION, EVERY_DAY),
         _plain(settings, SCRUB, SUNDAY),
+        _weekly_calibration(settings, current),
         _weekly_best_of(settings, current),
     ]
 
@@ -52,13 +57,36 @@ def _weekly_best_of(settings: Settings, current: Callable[[], Settings]) -> dg.S
         description="A best-of of every watched library.",
     )
     def weekly_best_of(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        now = current()
-        watched = {folder.absolute() for folder in now.library.folders}
-        libraries = [root for root in Catalog(open_manifest(now).engine).libraries() if root in watched]
-        if not libraries:
-            yield dg.SkipReason("No watched library has videos yet.")
-            return
-        for key in register_libraries(context.instance, libraries):
-            yield dg.RunRequest(run_key=f"{key}:{context.scheduled_execution_time:%G-%V}", partition_key=key)
+        yield from _one_run_each(context, current())
 
     return weekly_best_of
+
+
+def _weekly_calibration(settings: Settings, current: Callable[[], Settings]) -> dg.ScheduleDefinition:
+    @dg.schedule(
+        name="weekly_calibration",
+        job_name=CALIBRATE_LIBRARY,
+        cron_schedule=_cron(settings, FRIDAY),
+        execution_timezone=settings.schedule.timezone,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Calibrates every watched library, if the settings say what is wanted.",
+    )
+    def weekly_calibration(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        now = current()
+        if wish_of(now.calibration) is None:
+            yield dg.SkipReason("Nothing is wished for: set `calibration.montage_s` or `calibration.per_hour`.")
+            return
+        yield from _one_run_each(context, now)
+
+    return weekly_calibration
+
+
+def _one_run_each(context: dg.ScheduleEvaluationContext, settings: Settings) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """A run of this week for every watched library."""
+    watched = {folder.absolute() for folder in settings.library.folders}
+    libraries = [root for root in Catalog(open_manifest(settings).engine).libraries() if root in watched]
+    if not libraries:
+        yield dg.SkipReason("No watched library has videos yet.")
+        return
+    for key in register_libraries(context.instance, libraries):
+        yield dg.RunRequest(run_key=f"{key}:{context.scheduled_execution_time:%G-%V}", partition_key=key)

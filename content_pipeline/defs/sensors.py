@@ -12,16 +12,24 @@ import dagster as dg
 from content_pipeline.agenda import Agenda, Enqueued, made_by_us
 from content_pipeline.defs.partitions import register_libraries
 from content_pipeline.errors import PipelineError, printable
-from content_pipeline.launcher.dispatch import due_deliveries
-from content_pipeline.launcher.names import JOB_TAG, PRIORITY_TAG, PROCESS_VIDEO, VIDEO_PARTITIONS
+from content_pipeline.launcher.dispatch import Delivery, due_deliveries
+from content_pipeline.launcher.names import (
+    CALIBRATE_LIBRARY,
+    JOB_TAG,
+    PRIORITY_TAG,
+    PROCESS_VIDEO,
+    VIDEO_PARTITIONS,
+)
 from content_pipeline.launcher.rebuild import rebuild
 from content_pipeline.launcher.reconcile import REBUILD_BUDGET_S, reconcile
 from content_pipeline.library.scan import scan
+from content_pipeline.manifest.model import QueueType
 from content_pipeline.settings import Settings
 
 Current = Callable[[], Settings]
 
 DISPATCH_INTERVAL_S = 5
+CALIBRATIONS_INTERVAL_S = 30
 RECONCILE_INTERVAL_S = 15
 
 
@@ -30,6 +38,7 @@ def build_sensors(settings: Settings, current: Current) -> Sequence[dg.SensorDef
     return [
         _watch_libraries(current, max(1, round(settings.schedule.watch_interval_s))),
         _dispatch_jobs(current),
+        _dispatch_calibrations(current),
         _reconcile_manifest(current),
     ]
 
@@ -89,19 +98,39 @@ def _dispatch_jobs(current: Current) -> dg.SensorDefinition:
         deliveries = due_deliveries(current(), context.instance, datetime.now(UTC))
         if not deliveries:
             return dg.SkipReason("No job is due, or enough runs are open.")
-        context.instance.add_dynamic_partitions(VIDEO_PARTITIONS, sorted({one.video_key for one in deliveries}))
-        return dg.SensorResult(
-            run_requests=[
-                dg.RunRequest(
-                    run_key=one.run_key,
-                    partition_key=one.video_key,
-                    tags={JOB_TAG: one.tag, PRIORITY_TAG: str(one.job.priority)},
-                )
-                for one in deliveries
-            ]
-        )
+        context.instance.add_dynamic_partitions(VIDEO_PARTITIONS, sorted({one.partition_key for one in deliveries}))
+        return dg.SensorResult(run_requests=_requests(deliveries))
 
     return dispatch_jobs
+
+
+def _dispatch_calibrations(current: Current) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="dispatch_calibrations",
+        job_name=CALIBRATE_LIBRARY,
+        minimum_interval_seconds=CALIBRATIONS_INTERVAL_S,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Asks for a run of each calibration that waits: one that was interrupted, or that is tried again.",
+    )
+    def dispatch_calibrations(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        deliveries = due_deliveries(current(), context.instance, datetime.now(UTC), QueueType.CALIBRATION)
+        if not deliveries:
+            return dg.SkipReason("No calibration waits.")
+        register_libraries(context.instance, {Path(one.job.library) for one in deliveries})
+        return dg.SensorResult(run_requests=_requests(deliveries))
+
+    return dispatch_calibrations
+
+
+def _requests(deliveries: Sequence[Delivery]) -> list[dg.RunRequest]:
+    return [
+        dg.RunRequest(
+            run_key=one.run_key,
+            partition_key=one.partition_key,
+            tags={JOB_TAG: one.tag, PRIORITY_TAG: str(one.job.priority)},
+        )
+        for one in deliveries
+    ]
 
 
 def _reconcile_manifest(current: Current) -> dg.SensorDefinition:

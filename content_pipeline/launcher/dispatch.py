@@ -16,7 +16,8 @@ import dagster as dg
 from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, code_of, named, printable
 from content_pipeline.launcher.names import BACKFILL_PRIORITY, JOB_TAG, job_tag, job_tag_of, parse_job_tag
 from content_pipeline.library.identify import likely_key
-from content_pipeline.manifest.model import Job
+from content_pipeline.library.keys import library_key
+from content_pipeline.manifest.model import Job, QueueType
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
 from content_pipeline.manifest.store import Manifest
@@ -40,19 +41,24 @@ class Delivery:
     """One attempt of one job, to be carried by one run."""
 
     job: Job
-    video_key: str
+    partition_key: str
     tag: str
     run_key: str
 
 
-def due_deliveries(settings: Settings, instance: dg.DagsterInstance, now: datetime) -> Sequence[Delivery]:
+def due_deliveries(
+    settings: Settings,
+    instance: dg.DagsterInstance,
+    now: datetime,
+    queue_type: QueueType = QueueType.PROCESSING,
+) -> Sequence[Delivery]:
     manifest = open_manifest(settings)
     under_way = _under_way(instance)
     room = max(WINDOW, 2 * settings.worker_count) - len(under_way)
     if room <= 0:
         return []
     lowest = None if is_quiet(settings.schedule, now) else BACKFILL_PRIORITY + 1
-    jobs = [job for job in manifest.due(room + len(under_way), lowest) if job.job_id not in under_way]
+    jobs = [job for job in manifest.due(room + len(under_way), lowest, queue_type) if job.job_id not in under_way]
     found = [_delivery(job, instance, manifest) for job in jobs[:room]]
     return [one for one in found if one is not None]
 
@@ -66,7 +72,7 @@ def _under_way(instance: dg.DagsterInstance) -> set[str]:
 
 def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Delivery | None:
     try:
-        key = likely_key(Path(job.video_path), Path(job.library), VideoStore(manifest.engine))
+        key = _partition_of(job, manifest)
     except Exception as error:  # noqa: BLE001 - one file's trouble must not keep the others waiting
         _fail_in_its_place(job, named(error), manifest)
         return None
@@ -83,13 +89,20 @@ def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Del
     return Delivery(job, key, tag, f"{tag}:{len(before)}")
 
 
+def _partition_of(job: Job, manifest: Manifest) -> str:
+    if job.queue_type is QueueType.CALIBRATION:
+        return library_key(Path(job.library))
+    return likely_key(Path(job.video_path), Path(job.library), VideoStore(manifest.engine))
+
+
 def _fail_in_its_place(job: Job, error: BaseException, manifest: Manifest) -> None:
     """A file that cannot even be told apart from others fails here, under the same fence and rules as in a worker."""
     if isinstance(error, MissingFile) and not Path(job.library).is_dir():
         error = LibraryOffline(f"{printable(job.library)} is not there")
     kind = type(error) if isinstance(error, PipelineError) else PipelineError
-    for claimed in manifest.claim(this_worker(), job_ids=[job.job_id]):
-        manifest.fail(claimed.lease, code_of(error), str(error), kind.policy, "fingerprint")
+    for claimed in manifest.claim(this_worker(), queue_type=job.queue_type, job_ids=[job.job_id]):
+        stage = "calibration" if job.queue_type is QueueType.CALIBRATION else "fingerprint"
+        manifest.fail(claimed.lease, code_of(error), str(error), kind.policy, stage)
 
 
 def is_quiet(schedule: ScheduleSettings, now: datetime) -> bool:

@@ -86,6 +86,8 @@ class Held:
             facts={**self.outcome.facts, **message["facts"]},
         )
         self.stage_keys[message["stage"]] = message["key"]
+        if message["config_hash"] is not None:  # a calibration may have been applied since the job was claimed
+            self.config_hash = message["config_hash"]
         self.hashes = message["outputs"]
         self.cost[message["stage"]] = {**message["cost"], "bytes": self.input_bytes}
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 PROCESS_VIDEO = "process_video"
+CALIBRATE_LIBRARY = "calibrate_library"
 VIDEO_PARTITIONS = "videos"
 VIDEO_ASSETS = ("fingerprint", "energy", "detections", "montage")
 

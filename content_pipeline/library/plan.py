@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +29,16 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything but the recording that results depend on: the settings each stage reads, and code versions."""
+    """Everything but the recording that results depend on: the settings each stage reads, and code versions.
+
+    `calibrated` names the settings that a calibration gave their value: told to people, and part of no digest.
+    """
 
     settings: Mapping[str, Mapping[str, Any]]
     versions: Mapping[str, int]
+    calibrated: frozenset[str] = frozenset()
 
-    @property
+    @cached_property
     def config_hash(self) -> str:
         return digest_of(self.as_json())
 
@@ -75,7 +80,6 @@ class Wanted:
     """What results should be made with, and where they should be."""
 
     recipe: Recipe
-    config_hash: str
     output_dir: str
     force: bool
 
@@ -94,18 +98,23 @@ class LibraryPlan:
 
 @dataclass(frozen=True)
 class Known:
-    """What the manifest knows of a library, by path: signatures of files, and jobs."""
+    """What the manifest knows of a library, by path: signatures of files, and jobs.
+
+    `recipes` holds those that were ever used, by their digest; `calibrated` what videos that follow a
+    calibration should be made with, by video key.
+    """
 
     signatures: Mapping[str, str]
     jobs: Mapping[str, Brief]
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    calibrated: Mapping[str, Recipe] = field(default_factory=dict)
 
 
 def plan(scan: Scan, known: Known, recipe: Recipe, output_dir: Path, force: bool = False) -> LibraryPlan:
     """Pure but for `stat` on outputs. Linear in the number of videos."""
     renamed = _renamed(scan.recordings, known)
     moved = {one.found.path: one.before for one in renamed}
-    wanted = Wanted(recipe, recipe.config_hash, str(output_dir), force)
+    wanted = Wanted(recipe, str(output_dir), force)
     videos = []
     for found in scan.recordings:
         before = moved.get(found.path) if moved else None
@@ -157,12 +166,18 @@ def _reasons(job: Brief, input_changed: bool, known: Known, wanted: Wanted) -> d
         return dict.fromkeys(STAGES, "forced")
     if input_changed:
         return dict.fromkeys(STAGES, INPUT_CHANGED)
-    if job.config_hash != wanted.config_hash:
+    recipe = wanted.recipe if job.video_key is None else known.calibrated.get(job.video_key, wanted.recipe)
+    if job.config_hash != recipe.config_hash and not _failed_before_it_mattered(job, wanted):
         before = known.recipes.get(job.config_hash) if job.config_hash is not None else None
-        return changes(before, wanted.recipe)
+        return changes(before, recipe)
     if job.status is State.SUCCEEDED and (broken := _broken_output(job, wanted.output_dir)) is not None:
         return {"montage": broken}
     return {}
+
+
+def _failed_before_it_mattered(job: Brief, wanted: Wanted) -> bool:
+    """A calibration decides what is chosen, not whether a file can be read: for it alone nothing is tried again."""
+    return job.status is State.FAILED and job.config_hash == wanted.recipe.config_hash
 
 
 def changes(before: Recipe | None, now: Recipe) -> dict[str, str]:
@@ -185,7 +200,8 @@ def _changed(stage: str, before: Recipe, now: Recipe) -> str:
         if before.versions.get(name) != now.versions[name]:
             parts.append(f"code version {before.versions.get(name)} -> {now.versions[name]}")
         old, new = before.settings.get(name, {}), now.settings[name]
-        parts += [f"{key} {old.get(key)} -> {new[key]}" for key in new if old.get(key) != new[key]]
+        told = {key: f"{key} {old.get(key)} -> {new[key]}" for key in new if old.get(key) != new[key]}
+        parts += [f"{text} (calibration)" if key in now.calibrated else text for key, text in told.items()]
     return ", ".join(dict.fromkeys(parts))
 
 

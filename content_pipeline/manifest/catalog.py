@@ -14,7 +14,7 @@ from content_pipeline.manifest.database import Transaction, connected, transacti
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.model import QueueType
 from content_pipeline.manifest.moves import as_job, delete, insert_for, locked, write_counts
-from content_pipeline.manifest.schema import PathText, job_items, settings_snapshots, videos
+from content_pipeline.manifest.schema import PathText, calibrations, job_items, settings_snapshots, videos
 
 RECENT_COSTS = 50
 _STATES = {str(state): state for state in State}
@@ -113,6 +113,13 @@ class Catalog:
         with connected(self._engine) as connection:
             return [Path(library) for library in connection.execute(query).scalars()]
 
+    def unidentified(self, library: Path) -> int:
+        """How many of a library's recordings have never been looked into."""
+        its = job_items.c.queue_type == QueueType.PROCESSING, job_items.c.library == str(library)
+        unknown = sa.select(sa.func.count()).where(*its, job_items.c.video_key.is_(None))
+        with connected(self._engine) as connection:
+            return int(connection.execute(unknown).scalar_one())
+
     def is_empty(self) -> bool:
         """Whether no video is known at all."""
         with connected(self._engine) as connection:
@@ -130,10 +137,11 @@ class Catalog:
             return {path for paths in found for path in paths}
 
     def stage_keys(self) -> set[str]:
-        """Every artifact that a job's last success points to."""
+        """Every artifact that a job's last success points to, or an applied calibration."""
         with connected(self._engine) as connection:
             found = connection.execute(sa.select(job_items.c.stage_keys)).scalars()
-            return {key for keys in found for key in keys.values()}
+            applied = connection.execute(sa.select(calibrations.c.key)).scalars()
+            return {key for keys in found for key in keys.values()} | set(applied)
 
     def set_offline(self, paths: Sequence[Path], offline: bool) -> None:
         if not paths:

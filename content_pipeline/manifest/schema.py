@@ -180,6 +180,18 @@ breakers = sa.Table(
     sa.Column("message", sa.Text),
 )
 
+# What a library's videos are detected with, in place of what the settings say.
+calibrations = sa.Table(
+    "calibrations",
+    metadata,
+    sa.Column("library", PathText, primary_key=True),
+    sa.Column("preset", sa.String(40), nullable=False),
+    sa.Column("setting", sa.String(40), nullable=False),
+    sa.Column("value", sa.Float(53), nullable=False),
+    sa.Column("key", sa.String(64), nullable=False),
+    sa.Column("applied_at", Instant, nullable=False),
+)
+
 # The settings behind a `config_hash`, so that a plan can say which one changed from what to what.
 settings_snapshots = sa.Table(
     "settings_snapshots",

@@ -10,12 +10,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.intake import enqueue
 from content_pipeline.manifest.lifecycle import FINISHED, MOVES, IllegalMove, Move, State
-from content_pipeline.manifest.model import Job, QueueType
+from content_pipeline.manifest.model import Job, QueueType, Request
 from content_pipeline.manifest.moves import CHUNK, UnknownJob, as_job, delete, in_chunks, locked, move
 from content_pipeline.manifest.schema import (
     attempts,
     breakers,
+    calibrations,
     job_counts,
     job_items,
     settings_snapshots,
@@ -87,6 +89,30 @@ def retry(tx: Transaction, which: Which, reason: str, priority: int | None = Non
 def spoil(tx: Transaction, which: Which, reason: str, priority: int | None = None) -> int:
     """What these jobs made no longer holds."""
     return _move_all(tx, which, Move.SPOIL, reason, {**FRESH, **_soon(tx, priority)})
+
+
+def ask(tx: Transaction, request: Request, reason: str) -> Job:
+    """One subject anew, in whatever state its job is; what is asked takes the place of what was asked before.
+
+    A running job is left alone: whoever asks finds that it cannot be claimed.
+    """
+    enqueue(tx, [request])
+    its = job_items.c.queue_type == request.queue_type, job_items.c.video_path == request.video_path
+    job = as_job(tx.connection.execute(locked(sa.select(job_items).where(*its))).one())
+    by = _BACK_TO_WORK.get(job.status)
+    if by is not None:
+        move(tx, [job], by, reason, {**FORGIVEN, **_soon(tx, request.priority), "metadata": request.metadata})
+    elif job.status is not State.RUNNING:
+        tx.connection.execute(sa.update(job_items).where(*its).values(metadata=request.metadata))
+    return job
+
+
+_BACK_TO_WORK = {
+    State.SUCCEEDED: Move.SPOIL,
+    State.FAILED: Move.RETRY,
+    State.CANCELLED: Move.RESUME,
+    State.DISCARDED: Move.RESUME,
+}
 
 
 def _soon(tx: Transaction, priority: int | None) -> dict[str, Any]:
@@ -188,5 +214,6 @@ def clear(tx: Transaction, which: Which) -> int:
 
 def reset(tx: Transaction) -> None:
     """Forget everything."""
-    for table in (job_items, state_transitions, attempts, job_counts, breakers, settings_snapshots, videos):
+    of_jobs = (job_items, state_transitions, attempts, job_counts)
+    for table in (*of_jobs, breakers, settings_snapshots, calibrations, videos):
         tx.connection.execute(sa.delete(table))

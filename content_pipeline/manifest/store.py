@@ -12,8 +12,19 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.errors import RetryPolicy
-from content_pipeline.manifest import breakers, claiming, intake, reading, rescue, restoring, steering, working
+from content_pipeline.manifest import (
+    breakers,
+    calibrations,
+    claiming,
+    intake,
+    reading,
+    rescue,
+    restoring,
+    steering,
+    working,
+)
 from content_pipeline.manifest.breaker import Breaker
+from content_pipeline.manifest.calibrations import Applied
 from content_pipeline.manifest.check import Violation, check
 from content_pipeline.manifest.database import Transaction, connected, database_now, transaction
 from content_pipeline.manifest.lifecycle import State
@@ -91,6 +102,13 @@ class Manifest:
         with self._transaction() as tx:
             working.succeed(tx, lease, result)
 
+    def succeed_calibrating(self, lease: Lease, result: Result, applied: Applied | None) -> None:
+        """What a calibration found counts from the moment it succeeds, or not at all."""
+        with self._transaction() as tx:
+            working.succeed(tx, lease, result)
+            if applied is not None:
+                calibrations.apply(tx, applied)
+
     def fail(
         self,
         lease: Lease,
@@ -138,6 +156,10 @@ class Manifest:
         with self._transaction() as tx:
             return steering.spoil(tx, which, reason, priority)
 
+    def ask(self, request: Request, reason: str) -> Job:
+        with self._transaction() as tx:
+            return steering.ask(tx, request, reason)
+
     def prune(self, before: datetime) -> dict[str, int]:
         with self._transaction() as tx:
             return steering.prune(tx, before)
@@ -164,10 +186,12 @@ class Manifest:
 
     # --- looking
 
-    def due(self, number: int, lowest_priority: int | None = None) -> list[Job]:
+    def due(
+        self, number: int, lowest_priority: int | None = None, queue_type: QueueType = QueueType.PROCESSING
+    ) -> list[Job]:
         """What a claim would take now, if it took so many. Changes nothing."""
         with self._transaction() as tx:
-            return claiming.due(tx, number, QueueType.PROCESSING, lowest_priority)
+            return claiming.due(tx, number, queue_type, lowest_priority)
 
     def counts(self) -> dict[QueueType, dict[State, int]]:
         with connected(self.engine) as connection:

@@ -46,6 +46,10 @@ class VideoStore:
     def with_quick(self, quick: str) -> Sequence[KnownVideo]:
         return self._select(videos.c.quick == quick)
 
+    def of_library(self, root: Path) -> Sequence[KnownVideo]:
+        """Every file that a library holds, as far as it is known to be there."""
+        return self._select(sa.and_(videos.c.root == str(root), sa.not_(videos.c.offline)))
+
     def all(self) -> Sequence[KnownVideo]:
         return self._select(sa.true())
 

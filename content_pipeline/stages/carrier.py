@@ -18,7 +18,7 @@ class Listener(Protocol):
 
     def progressed(self, stage: Stage, fraction: float) -> None: ...
 
-    def finished(self, result: StageResult, cost: dict[str, Any]) -> None: ...
+    def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None: ...
 
     def failed(self, stage: Stage, error: BaseException) -> None: ...
 
@@ -32,7 +32,7 @@ class Silent:
     def progressed(self, stage: Stage, fraction: float) -> None:
         return None
 
-    def finished(self, result: StageResult, cost: dict[str, Any]) -> None:
+    def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None:
         return None
 
     def failed(self, stage: Stage, error: BaseException) -> None:
@@ -71,7 +71,8 @@ class Sender:
             self._last = step
             self._send({"is": "progress", "stage": stage, "fraction": fraction})
 
-    def finished(self, result: StageResult, cost: dict[str, Any]) -> None:
+    def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None:
+        """`config_hash`: of all settings it was made with, when it is the last stage."""
         self.outputs = tuple(str(path) for path in result.outputs)
         self._send(
             {
@@ -82,6 +83,7 @@ class Sender:
                 "facts": dict(result.artifact.facts),
                 "outputs": {str(path): digest for path, digest in result.outputs.items()},
                 "cost": {**cost, "reused": result.reused},
+                "config_hash": config_hash,
             }
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from content_pipeline.artifacts import Draft
-from content_pipeline.media.curves import Curves, pack, unpack
+from content_pipeline.media.curves import Curves, load, pack
 from content_pipeline.stages.fingerprint import Content, fingerprint
 from content_pipeline.stages.workbench import StageResult, Workbench, obtain
 
@@ -21,7 +21,7 @@ class Sound:
         return int(self.result.artifact.facts["track"])
 
     def curves(self) -> Curves:
-        return unpack(self.result.artifact.path("curves.npz").read_bytes())[self.track]
+        return load(self.result.artifact.path("curves.npz"))[self.track]
 
 
 def energy(bench: Workbench, video_key: str) -> Sound:

@@ -16,7 +16,15 @@ from content_pipeline.media.source import Signature, Source, open_source
 from content_pipeline.settings import Settings, Stage, digest_of
 
 # Raise a stage's number when its algorithm changes what it makes.
-VERSIONS: dict[Stage, int] = {"fingerprint": 1, "energy": 1, "detections": 1, "clip": 1, "montage": 1, "best_of": 1}
+VERSIONS: dict[Stage, int] = {
+    "fingerprint": 1,
+    "energy": 2,
+    "detections": 2,
+    "clip": 1,
+    "montage": 1,
+    "calibration": 1,
+    "best_of": 1,
+}
 
 Progress = Callable[[Stage, float], None]
 

@@ -150,7 +150,7 @@ def test_a_run_that_has_to_wait_says_why(game: LaunchedProject):
         (due,) = due_deliveries(game.settings, instance, datetime.now(UTC))
         (job,) = game.manifest.claim("somebody")
         game.manifest.fail(job.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
-        run = game._launch(instance, due.video_key, f"{job.job_id}:{job.claim_count + 1}")
+        run = game._launch(instance, due.partition_key, f"{job.job_id}:{job.claim_count + 1}")
     eventually(lambda: any("Waiting: its job waits" in message for message in game.messages(run)), "it says why")
     with game.instance() as instance:
         assert instance.run_launcher.terminate(run)
@@ -266,7 +266,7 @@ def test_a_run_that_a_person_executes_again_counts_as_one_by_hand(game: Launched
 def test_a_run_that_is_terminated_in_the_queue_takes_its_job_along_until_it_is_resumed(game: LaunchedProject):
     with game.instance() as instance:
         (due,) = due_deliveries(game.settings, instance, datetime.now(UTC))
-        queued = game._create(instance, due.video_key, due.tag)
+        queued = game._create(instance, due.partition_key, due.tag)
         instance.report_run_canceling(queued)
         instance.report_run_canceled(queued)
         assert due_deliveries(game.settings, instance, datetime.now(UTC)) == []
@@ -280,7 +280,7 @@ def test_runs_that_fail_before_they_claim_do_not_follow_each_other_for_ever(game
     with game.instance() as instance:
         for _ in range(3):
             (due,) = due_deliveries(game.settings, instance, datetime.now(UTC))
-            instance.report_run_failed(game._create(instance, due.video_key, due.tag), "no worker could be started")
+            instance.report_run_failed(game._create(instance, due.partition_key, due.tag), "no worker could be started")
         assert due_deliveries(game.settings, instance, datetime.now(UTC)) == []
     job = game.job("game.mp4")
     assert (job.status, job.attempt_count) == (State.PENDING, 1)

@@ -130,3 +130,24 @@ def test_every_setting_says_what_it_does():
     described = describe_settings()
     assert set(described) == set(flatten(Settings().model_dump()))
     assert all(described.values())
+
+
+def test_only_one_thing_can_be_wished_for_of_a_calibration():
+    with pytest.raises(BadSettings, match="only one of `montage_s` and `per_hour`"):
+        load(flags={"calibration.montage_s": 60, "calibration.per_hour": 5}, env={})
+
+
+def test_a_wish_of_an_earlier_layer_can_be_taken_back():
+    env = {"CONTENT_AI_CALIBRATION__MONTAGE_S": "60"}
+    assert load(env=env).settings.calibration.montage_s == 60
+    changed = load(flags={"calibration.montage_s": "none", "calibration.per_hour": "5"}, env=env).settings.calibration
+    assert (changed.montage_s, changed.per_hour) == (None, 5)
+
+
+@pytest.mark.parametrize("key", ["detection.sensitivity", "detection.rms_threshold"])
+def test_a_threshold_turns_calibrations_off_when_it_is_given_as_a_flag_and_only_then(key: str):
+    given = load(flags={key: 1.5}, env={})
+    assert (given.settings.calibration.use, given.origins["calibration.use"]) == (False, "flag")
+    in_the_environment = load(env={f"CONTENT_AI_{key.upper().replace('.', '__')}": "1.5"})
+    assert in_the_environment.settings.calibration.use
+    assert load(flags={key: 1.5, "calibration.use": True}, env={}).settings.calibration.use

@@ -97,10 +97,11 @@ def list_jobs(state: str | None, limit: int, offset: int, **given: Any) -> int:
 @click.argument("job_id")
 @queue_options
 def show(job_id: str, **given: Any) -> int:
-    """Tell a job's whole story. The id may be shortened, or be the path of its recording."""
+    """Tell a job's whole story. The id may be shortened, or be the path of its recording or library."""
     as_json = given.pop("as_json")
     manifest = manifest_of(given)
-    job = manifest.find(QueueType.PROCESSING, str(Path(job_id).absolute())) or manifest.get(job_id)
+    by_path = (manifest.find(kind, str(Path(job_id).absolute())) for kind in QueueType)
+    job = next((job for job in by_path if job is not None), None) or manifest.get(job_id)
     history, attempts = manifest.history(job.job_id), manifest.attempts(job.job_id)
     if as_json:
         parts = {"transitions": [asdict(one) for one in history], "attempts": [asdict(one) for one in attempts]}

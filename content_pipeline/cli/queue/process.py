@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import click
 
+from content_pipeline.cli.main import EXIT_SOME_FAILED
+from content_pipeline.cli.printing import print_error, print_note
 from content_pipeline.cli.queue.options import queue_options, settings_of
+from content_pipeline.errors import PipelineError, printable
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.settings import Settings
+from content_pipeline.workers.identity import gone_among
 
 
 @click.command()
@@ -21,6 +28,27 @@ def process(workers: int | None, max_jobs: int | None, **given: Any) -> int:
 
     as_json = given.pop("as_json")
     settings = settings_of(given, workers=workers)
+    # First, for they say what videos are decided with.
+    calibrated, failed = _calibrate(settings, max_jobs)
+    left = None if max_jobs is None else max_jobs - calibrated
     request = Request(Path.cwd(), settings, as_json=as_json)
     nothing_new = Scan(Path.cwd(), (), (), {})
-    return finish(request, nothing_new, *run_batch(nothing_new, request, queued=True, max_jobs=max_jobs))
+    code = finish(request, nothing_new, *run_batch(nothing_new, request, queued=True, max_jobs=left))
+    return EXIT_SOME_FAILED if failed and not code else code
+
+
+def _calibrate(settings: Settings, most: int | None) -> tuple[int, int]:
+    """Do the calibrations that are due; how many were done, and how many of them failed."""
+    from content_pipeline.launcher.calibrating import Calibrator
+
+    manifest = open_manifest(settings)
+    manifest.rescue(gone_among(manifest.workers()))
+    done = failed = 0
+    for job, outcome in islice(Calibrator(settings, manifest, settings.worker_count).take_all(), most):
+        done += 1
+        if isinstance(outcome, PipelineError):
+            failed += 1
+            print_error(f"calibration of {printable(job.library)}: {outcome}", outcome.hint)
+        else:
+            print_note(f"{printable(job.library)} is calibrated: {outcome.told}.")
+    return done, failed

@@ -1,4 +1,4 @@
-"""The four assets of a video, in the order they depend on each other, and the one of a library."""
+"""The four assets of a video, in the order they depend on each other, and the two of a library."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from content_pipeline.defs.assets import best_of, detections, energy, fingerprint, montage
+from content_pipeline.defs.assets import best_of, calibration, detections, energy, fingerprint, montage
 from content_pipeline.settings import Settings
 from content_pipeline.stages.carrier import Carrier
 
 
 def build_assets(settings: Settings, carrier: Carrier) -> Sequence[dg.AssetsDefinition]:
-    return [module.build(settings, carrier) for module in (fingerprint, energy, detections, montage, best_of)]
+    modules = (fingerprint, energy, detections, montage, calibration, best_of)
+    return [module.build(settings, carrier) for module in modules]

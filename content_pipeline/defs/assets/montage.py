@@ -25,8 +25,9 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
         with boundary("montage", carrier, context) as meter:
             made = run(workbench, context.partition_key)
             checks = check_montage(made.result)
-            record = records.of_montage(made, recipe_of(workbench.settings))
-        return materialized(made.result, {**_metadata(made.result), **record}, carrier, meter, checks)
+            recipe = recipe_of(workbench.settings)
+            metadata = {**_metadata(made.result), **records.of_montage(made, recipe)}
+        return materialized(made.result, metadata, carrier, meter, checks, recipe.config_hash)
 
     return montage
 

@@ -1,0 +1,191 @@
+"""`content-ai tune`: what each threshold would pick of a library, and the one that gives what is wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from content_pipeline.cli.options import resolve, settings_options
+from content_pipeline.cli.printing import print_document, print_note, print_result
+from content_pipeline.errors import printable
+from content_pipeline.manifest.calibrations import Applied, Calibrations
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from content_pipeline.stages.workbench import StageResult
+
+BY_HAND = "asked for by a person"
+UNITS = {"montage_s": "s of montage per video", "per_hour": "moments an hour"}
+
+
+@click.command()
+@click.option("-i", "--input", "folder", required=True, type=click.Path(file_okay=False), help="The library's folder.")
+@click.option("--montage-s", type=float, help="Wish: the length of a montage in seconds, on average over the videos.")
+@click.option(
+    "--per-hour", type=float, help="Wish: moments found in an hour of recording, before the montage's limits."
+)
+@click.option("--setting", help="What is tuned: sensitivity or rms_threshold [sensitivity].")
+@click.option("--values", help="The values to try, with commas; one alone can be applied without a wish.")
+@click.option("--apply", "wants_apply", is_flag=True, help="Make the value count for the library's videos.")
+@click.option("--reset", "wants_reset", is_flag=True, help="Go by the settings again.")
+@click.option("-w", "--workers", type=int, help="Processes used [one per core].")
+@click.option("--db", help="The manifest database, a path or a URL.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@settings_options
+def tune(
+    folder: str,
+    wants_apply: bool,
+    wants_reset: bool,
+    as_json: bool,
+    config_file: str | None,
+    state_dir: str | None,
+    assignments: tuple[str, ...],
+    **given: Any,
+) -> int:
+    """Say what each threshold would pick of a library, from cached curves alone. Decodes and renders nothing."""
+    if wants_apply and wants_reset:
+        raise click.UsageError("--apply and --reset are opposites")
+    settings = resolve(config_file, state_dir, assignments, _as_settings(given)).settings
+    if wants_reset:
+        return _reset(settings, Path(folder).absolute(), as_json)
+    return _tune(settings, Path(folder).absolute(), wants_apply, as_json)
+
+
+def _as_settings(given: dict[str, Any]) -> dict[str, Any]:
+    montage_s, per_hour, values = given["montage_s"], given["per_hour"], given["values"]
+    if montage_s is not None and per_hour is not None:
+        raise click.UsageError("only one wish at a time: --montage-s or --per-hour")
+    one_value = values is not None and "," not in values
+    if montage_s is not None or per_hour is not None or one_value:  # in place of what the settings wish for
+        montage_s, per_hour = (given[name] if given[name] is not None else "none" for name in ("montage_s", "per_hour"))
+    return {
+        "db": given["db"],
+        "workers": given["workers"],
+        "calibration.montage_s": montage_s,
+        "calibration.per_hour": per_hour,
+        "calibration.setting": given["setting"],
+        "calibration.values": values,
+    }
+
+
+def _tune(settings: Settings, folder: Path, wants_apply: bool, as_json: bool) -> int:
+    from content_pipeline.launcher.calibrating import Calibrator
+    from content_pipeline.media.tuning import wish_of
+
+    if wants_apply and wish_of(settings.calibration) is None and len(settings.calibration.values) != 1:
+        raise click.UsageError("say what is wanted: --montage-s, --per-hour, or one value with --values")
+    manifest = open_manifest(settings)
+    calibrator = Calibrator(settings, manifest, settings.worker_count)
+    before = Calibrations(manifest.engine).of_library(folder)
+    if wants_apply:
+        manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
+    result = calibrator.calibrate(folder, BY_HAND).result if wants_apply else calibrator.look(folder)
+    after = Calibrations(manifest.engine).of_library(folder)
+    document = _document(result, after, wants_apply)
+    if as_json:
+        print_document(document)
+        return 0
+    _print(document, before, settings)
+    if wants_apply and after is not None:
+        videos = "its videos are decided anew by the next `content-ai process`, from cached curves"
+        print_result(f"Applied: {after.name} {after.value:g}; {videos}.")
+    elif document["value"] is not None:
+        print_result("`--apply` makes it count for this library.")
+    return 0
+
+
+def _reset(settings: Settings, folder: Path, as_json: bool) -> int:
+    calibrations = Calibrations(open_manifest(settings).engine)
+    before = calibrations.of_library(folder)
+    was_there = calibrations.reset(folder)
+    if as_json:
+        print_document({"library": str(folder), "was_applied": None if before is None else _applied(before)})
+    elif before is None or not was_there:
+        print_result(f"Nothing was applied to {printable(folder)}.")
+    else:
+        print_result(
+            f"{before.name} {before.value:g} counts no longer; `content-ai process` goes by the settings again."
+        )
+    return 0
+
+
+def _document(result: StageResult, applied: Applied | None, wants_apply: bool) -> dict[str, Any]:
+    facts = result.artifact.facts
+    return {
+        **result.artifact.read_json("calibration.json"),
+        "key": result.key,
+        "reused": result.reused,
+        "videos": facts["videos"],
+        "without_curves": facts["without_curves"],
+        "applied": None if applied is None else _applied(applied),
+        "applied_now": wants_apply,
+    }
+
+
+def _applied(applied: Applied) -> dict[str, Any]:
+    at = None if applied.applied_at is None else applied.applied_at.isoformat()
+    return {
+        "setting": applied.setting,
+        "value": applied.value,
+        "preset": applied.preset,
+        "key": applied.key,
+        "at": at,
+    }
+
+
+# --- for people
+
+
+def _print(document: dict[str, Any], applied: Applied | None, settings: Settings) -> None:
+    now = document["now"]
+    print_result(f"{document['library']}: {document['videos']} videos, {document['hours']:.1f} h of recording.")
+    if document["without_curves"]:
+        print_note(f"Left out: {document['without_curves']} without curves yet; `content-ai process` makes them.")
+    how = " (calibration)" if now["calibrated"] else ""
+    print_result(f"Now: {now['setting']} {now['value']:g}{how}.")
+    if applied is not None and not now["calibrated"]:
+        print_note(f"The calibration of {applied.setting} {applied.value:g} ({applied.preset}) does not count here.")
+    print_result(_table(document))
+    if document["wish"] is not None:
+        _print_choice(document)
+    for remark in document["remarks"]:
+        print_result(f"Note: {remark}.")
+    if not settings.calibration.use:
+        print_note("Calibrations are turned off by `calibration.use`, or by a threshold given as a flag.")
+
+
+def _print_choice(document: dict[str, Any]) -> None:
+    wish, unit = document["wish"], UNITS[document["wish"]["kind"]]
+    row = next(row for row in document["table"] if row["is_chosen"])
+    found = f"{document['setting']} {row['value']:g} gives {row[wish['kind']]:.4g}"
+    print_result(f"Wish: {wish['amount']:g} {unit}; {found}.")
+
+
+def _table(document: dict[str, Any]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))  # fits 80 columns
+    for title in (document["setting"], "clips", "seconds", "mean s", "moments/h", "limited", "change", ""):
+        table.add_column(title, justify="left" if not title else "right", no_wrap=True)
+    for row in document["table"]:
+        marks = [mark for mark, is_so in (("now", row["is_now"]), ("<- wish", row["is_chosen"])) if is_so]
+        cells = (
+            f"{row['value']:g}",
+            str(row["clips"]),
+            f"{row['seconds']:.0f}",
+            f"{row['montage_s']:.1f}",
+            f"{row['per_hour']:.1f}",
+            str(row["limited"]),
+            f"+{row['came']} / -{row['went']}",
+            ", ".join(marks),
+        )
+        style = "bold" if row["is_chosen"] else ""
+        table.add_row(*(Text(cell, style) for cell in cells))
+    return table

@@ -1,0 +1,100 @@
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from content_pipeline.defs.assets.common import asset_options
+from content_pipeline.defs.boundary import boundary, materialized
+from content_pipeline.defs.partitions import LIBRARIES
+from content_pipeline.errors import UnknownLibrary
+from content_pipeline.launcher.calibrating import BeingCalibrated, Calibrated, Calibrator
+from content_pipeline.launcher.names import job_tag_of, parse_job_tag
+from content_pipeline.library.keys import library_key
+from content_pipeline.manifest.catalog import Catalog
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.store import Manifest
+from content_pipeline.settings import Settings
+from content_pipeline.stages.carrier import Carrier
+from content_pipeline.stages.workbench import Workbench
+
+COLUMNS = {
+    "value": "float",
+    "clips": "int",
+    "seconds": "float",
+    "montage_s": "float",
+    "per_hour": "float",
+    "limited": "int",
+    "change": "string",
+}
+
+
+def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
+    options = {
+        **asset_options(settings, "calibration", {"numpy"}),
+        "partitions_def": LIBRARIES,
+        "group_name": "library",
+    }
+
+    # No dependency either way. It reads the curves of whichever videos have some, and detections follow it by their
+    # key: one edge over all partitions would call every video of every library stale for the sake of one.
+    @dg.asset(**options)
+    def calibration(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
+        """The threshold that gives a library what is wished for, and what each other value would pick.
+
+        The wish is in the settings: the length of a montage (`calibration.montage_s`), or how many moments an hour
+        are found (`calibration.per_hour`). The value counts for the videos of the library at once; they are decided
+        anew by the next backfill or `content-ai process`. Without a wish only the table is made. Reads cached
+        curves only: nothing is decoded, and nothing rendered.
+        """
+        with boundary("calibration", carrier, context) as meter:
+            done = _calibrate(context, workbench.settings, carrier)
+            metadata = _metadata(done)
+        return materialized(done.result, metadata, carrier, meter)
+
+    return calibration
+
+
+def _calibrate(context: dg.AssetExecutionContext, settings: Settings, carrier: Carrier) -> Calibrated:
+    """The job that this run delivers, or the one of the library that a person or the schedule asks for."""
+    manifest = open_manifest(settings)
+    calibrator = Calibrator(settings, manifest, carrier.cores, carrier.listener.progressed, stop_for_good=True)
+    tag = job_tag_of(context.run.tags)
+    if tag is None:
+        return calibrator.calibrate(_library(manifest, context.partition_key), "a run was started")
+    done = calibrator.take(parse_job_tag(tag)[0])
+    if done is None:
+        raise BeingCalibrated(f"the job of this run is being worked on, or done: {context.partition_key}")
+    return done
+
+
+def _library(manifest: Manifest, key: str) -> Path:
+    library = next((root for root in Catalog(manifest.engine).libraries() if library_key(root) == key), None)
+    if library is None:
+        raise UnknownLibrary(f"no library is known by the key {key}")
+    return library
+
+
+def _metadata(done: Calibrated) -> dict[str, Any]:
+    facts, found = done.result.artifact.facts, done.result.artifact.read_json("calibration.json")
+    wish = found["wish"]
+    shown: dict[str, Any] = {
+        "library": dg.MetadataValue.path(found["library"]),
+        "videos": facts["videos"],
+        "without_curves": facts["without_curves"],
+        "hours": round(found["hours"], 3),
+        "setting": found["setting"],
+        "now": found["now"]["value"],
+        "wish": "none" if wish is None else f"{wish['kind']} {wish['amount']:g}",
+        "applied": "no: nothing is wished for in the settings" if done.applied is None else "yes",
+        "remarks": "; ".join(found["remarks"]) or "none",
+        "values": _table(found["table"]),
+    }
+    return shown if done.applied is None else {**shown, "value": done.applied.value}
+
+
+def _table(rows: list[dict[str, Any]]) -> dg.TableMetadataValue:
+    told = [{**row, "change": f"+{row['came']} / -{row['went']}"} for row in rows]
+    return dg.MetadataValue.table(
+        [dg.TableRecord({name: row[name] for name in COLUMNS}) for row in told],
+        schema=dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in COLUMNS.items()]),
+    )

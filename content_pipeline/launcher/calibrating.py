@@ -1,0 +1,241 @@
+"""Calibrating a library, as a job: claimed, kept alive, and committed under its fence, whoever asks for it.
+
+A person, the schedule, the UI and a rescue all come through here, so that a calibration is done by one at a time,
+and counts for the library's videos from the moment its job succeeded, or not at all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from content_pipeline.agenda import calibrated_recipe
+from content_pipeline.artifacts import ArtifactStore
+from content_pipeline.errors import (
+    EnvironmentalError,
+    PermanentError,
+    PipelineError,
+    UnknownLibrary,
+    code_of,
+    named,
+    printable,
+)
+from content_pipeline.failpoints import reached
+from content_pipeline.manifest.calibrations import Applied, Calibrations
+from content_pipeline.manifest.catalog import Catalog
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import Job, Lease, QueueType, Request, Result
+from content_pipeline.manifest.moves import LostLease
+from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.videos import VideoStore
+from content_pipeline.settings import CalibrationSettings, Settings, Stage
+from content_pipeline.stages.calibration import Library, calibration, values_to_try
+from content_pipeline.stages.cost import Meter
+from content_pipeline.stages.workbench import Progress, StageResult, Workbench, no_progress
+from content_pipeline.workers.identity import gone_among, is_gone, this_worker
+
+STAGE: Stage = "calibration"
+
+
+class BeingCalibrated(PermanentError):
+    code = "being_calibrated"
+    hint = "Wait for it to end, or stop it with `content-ai queue cancel`."
+
+
+class Paused(EnvironmentalError):
+    code = "paused"
+    hint = "`content-ai queue status` says why; it is done when the pause is over, and `queue resume` ends it."
+
+
+class Stopped(PermanentError):
+    code = "calibration_stopped"
+    hint = "It was cancelled on a person's request; nothing was applied."
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What came of it: `applied` is None when no value was chosen, for want of a wish."""
+
+    result: StageResult
+    applied: Applied | None
+
+    @property
+    def told(self) -> str:
+        if self.applied is None:
+            return "nothing is wished for, so nothing was applied"
+        return f"{self.applied.name} {self.applied.value:g}"
+
+
+@dataclass(frozen=True)
+class Calibrator:
+    """Whoever calibrates: with which settings, on how many cores, and whom to tell how far it is."""
+
+    settings: Settings
+    manifest: Manifest
+    cores: int = 1
+    progress: Progress = no_progress
+    stop_for_good: bool = False  # asked to stop, the job waits for a person, and not for the next worker
+
+    def look(self, folder: Path) -> StageResult:
+        """What each value would pick. Applies nothing, and asks for no job."""
+        return calibration(self._bench(self.settings, self.progress), self.library(folder))
+
+    def calibrate(self, folder: Path, reason: str) -> Calibrated:
+        """Ask for the library's job, and do it."""
+        library = self.library(folder)
+        values_to_try(self.settings, library.applied)  # what cannot be asked for is refused before there is a job
+        self.manifest.rescue(gone_among(self.manifest.workers()))
+        asked = self.manifest.ask(self._request(folder), reason)
+        claimed = self._claim([asked.job_id], now_due=True)
+        if claimed is None:
+            raise self._why_not(self.manifest.get(asked.job_id))
+        return self._carry_out(claimed)
+
+    def _why_not(self, job: Job) -> PipelineError:
+        if job.status is State.RUNNING:
+            return BeingCalibrated(f"{printable(job.library)} is being calibrated already, by {job.worker_id}")
+        return Paused(f"{printable(job.library)} waits to be calibrated: the work is paused")
+
+    def take(self, job_id: str) -> Calibrated | None:
+        """Do a job that was asked for before; None when it cannot be claimed, or not yet."""
+        job = self.manifest.get(job_id)
+        if job.worker_id is not None and is_gone(job.worker_id):
+            self.manifest.rescue([job.worker_id])
+        claimed = self._claim([job_id])
+        return None if claimed is None else self._carry_out(claimed)
+
+    def take_all(self) -> Iterator[tuple[Job, Calibrated | PipelineError]]:
+        """Do every job that is due, one after the other; one that fails does not keep the others waiting."""
+        while (claimed := self._claim(None)) is not None:
+            try:
+                yield claimed, self._carry_out(claimed)
+            except PipelineError as error:
+                yield claimed, error
+
+    def library(self, folder: Path) -> Library:
+        """What is known of the library with this folder."""
+        root = folder.absolute()
+        engine = self.manifest.engine
+        files = VideoStore(engine).of_library(root)
+        unread = Catalog(engine).unidentified(root)
+        if not files and not unread:
+            raise UnknownLibrary(f"no video is known of the library {printable(root)}{self._where_it_is(root)}")
+        return Library(root, files, unread, Calibrations(engine).of_library(root))
+
+    def _where_it_is(self, root: Path) -> str:
+        """A folder inside a library, or around some, is none of its own."""
+        known = Catalog(self.manifest.engine).libraries()
+        near = [str(one) for one in known if one in root.parents or root in one.parents]
+        return f"; its recordings belong to {', '.join(map(printable, near))}" if near else ""
+
+    # --- one job
+
+    def _request(self, folder: Path) -> Request:
+        queue, asked = self.settings.queue, self.settings.calibration.model_dump(mode="json", exclude={"use"})
+        root = str(folder.absolute())
+        return Request(
+            video_path=root,
+            library=root,
+            queue_type=QueueType.CALIBRATION,
+            max_attempts=queue.max_attempts,
+            max_crashes=queue.max_crashes,
+            metadata={"calibration": asked},
+        )
+
+    def _claim(self, job_ids: list[str] | None, now_due: bool = False) -> Job | None:
+        claimed = self.manifest.claim(this_worker(), 1, QueueType.CALIBRATION, job_ids, now_due=now_due)
+        reached("calibration_claimed")
+        return claimed[0] if claimed else None
+
+    def _carry_out(self, job: Job) -> Calibrated:
+        """Whatever happens is said of the job: only a process that dies leaves it to a rescue."""
+        lease = job.lease
+        try:
+            return self._work(job)
+        except LostLease:
+            raise
+        except Stopped:
+            self.manifest.stop_cancelled(lease)
+            raise
+        except Exception as error:
+            known = named(error)
+            policy = type(known).policy if isinstance(known, PipelineError) else PipelineError.policy
+            self.manifest.fail(lease, code_of(known), str(known), policy, STAGE)
+            raise
+        except BaseException:
+            if self.stop_for_good:
+                self.manifest.stop_cancelled(lease)
+            else:
+                self.manifest.release(lease, "the worker was asked to stop")
+            raise
+
+    def _work(self, job: Job) -> Calibrated:
+        settings, meter = self._settings_of(job), Meter()
+        beat = _Heartbeat(self.manifest, job.lease, settings.queue.heartbeat_s, self.progress)
+        result = calibration(self._bench(settings, beat), self.library(Path(job.library)))
+        reached("calibration_decided")
+        applied = _as_applied(job.library, settings, result)
+        if applied is not None:  # so that a plan can tell what changed
+            recipe = calibrated_recipe(settings, applied)
+            Catalog(self.manifest.engine).remember_recipe(recipe.config_hash, recipe.as_json())
+        self.manifest.succeed_calibrating(job.lease, _result(result, applied, meter), applied)
+        reached("calibration_committed")
+        return Calibrated(result, applied)
+
+    def _settings_of(self, job: Job) -> Settings:
+        """As they are now, with what was asked of this job: whoever takes it up again does the same."""
+        asked = {**job.metadata.get("calibration", {}), "use": self.settings.calibration.use}
+        return self.settings.model_copy(update={"calibration": CalibrationSettings.model_validate(asked)})
+
+    def _bench(self, settings: Settings, progress: Progress) -> Workbench:
+        return Workbench(
+            settings=settings,
+            artifacts=ArtifactStore(settings.state_dir.absolute() / "artifacts", settings.queue.lease_s),
+            videos=VideoStore(self.manifest.engine),
+            progress=progress,
+            cores=self.cores,
+        )
+
+
+def _as_applied(library: str, settings: Settings, result: StageResult) -> Applied | None:
+    value, setting = result.artifact.facts["value"], settings.calibration.setting
+    return None if value is None else Applied(library, settings.detection.preset, setting, value, result.key)
+
+
+def _result(result: StageResult, applied: Applied | None, meter: Meter) -> Result:
+    found = result.artifact.read_json("calibration.json")
+    kept: dict[str, Any] = {name: found[name] for name in ("setting", "value", "wish", "remarks", "table")}
+    return Result(
+        stage_keys={STAGE: result.key},
+        results={**kept, "applied": applied is not None, "inputs": len(found["inputs"]["videos"])},
+        cost={STAGE: {**meter.spent(), "reused": result.reused}},
+    )
+
+
+@dataclass
+class _Heartbeat:
+    """Keeps the lease while the work gets on, and hears of a person's wish to stop."""
+
+    manifest: Manifest
+    lease: Lease
+    every_s: float
+    progress: Callable[[Stage, float], None]
+    _last_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._last_s = time.monotonic()
+
+    def __call__(self, stage: Stage, fraction: float) -> None:
+        self.progress(stage, fraction)
+        if time.monotonic() - self._last_s < self.every_s:
+            return
+        renewal = self.manifest.renew(self.lease.worker_id, [self.lease])
+        self._last_s = time.monotonic()
+        if renewal.lost:
+            raise LostLease(f"the lease on job {self.lease.job_id} was lost while it was worked on")
+        if renewal.cancelled:
+            raise Stopped(f"the calibration (job {self.lease.job_id}) was cancelled")
+        self.manifest.report_progress(self.lease, {"stage": stage, "fraction": round(fraction, 2)})

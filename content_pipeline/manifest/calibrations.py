@@ -1,0 +1,99 @@
+"""Calibrations that were applied: the threshold of a library, and the settings as its videos see them.
+
+The one place where a library's threshold meets the settings: plans, keys and records all ask here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from content_pipeline.manifest.database import Transaction, connected, transaction
+from content_pipeline.manifest.moves import insert_for
+from content_pipeline.manifest.schema import calibrations as table
+from content_pipeline.manifest.schema import videos
+from content_pipeline.settings import Settings
+
+
+@dataclass(frozen=True)
+class Applied:
+    """`key` names the artifact that says how the value was found; `preset` the detector that it was found for."""
+
+    library: str
+    preset: str
+    setting: str
+    value: float
+    key: str
+    applied_at: datetime | None = None  # when it is read back
+
+    @property
+    def name(self) -> str:
+        return f"detection.{self.setting}"
+
+    def counts_for(self, settings: Settings) -> bool:
+        """Not when they ask for another detector, or for no calibrations."""
+        return settings.calibration.use and settings.detection.preset == self.preset
+
+    def onto(self, settings: Settings) -> Settings:
+        """The settings with this value in them, if it counts."""
+        if not self.counts_for(settings):
+            return settings
+        return settings.model_copy(
+            update={"detection": settings.detection.model_copy(update={self.setting: self.value})}
+        )
+
+
+class Calibrations:
+    """A video whose file lies in several libraries follows the first of them, in order of path, that has one.
+
+    Equal copies share one key and one output: were each to follow its own library, they would be done
+    again and again in turns.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def of_library(self, library: Path) -> Applied | None:
+        return self._first(sa.select(table).where(table.c.library == str(library)))
+
+    def of_video(self, video_key: str) -> Applied | None:
+        of_it = sa.select(table).join(videos, videos.c.root == table.c.library).where(videos.c.key == video_key)
+        return self._first(of_it.where(sa.not_(videos.c.offline)).order_by(table.c.library).limit(1))
+
+    def of_videos(self) -> dict[str, Applied]:
+        """The same for every video that follows one, by key."""
+        with connected(self._engine) as connection:
+            known = {row.library: Applied(**row._mapping) for row in connection.execute(sa.select(table))}
+            if not known:
+                return {}
+            first = sa.select(videos.c.key, sa.func.min(videos.c.root)).where(
+                videos.c.root.in_(list(known)), sa.not_(videos.c.offline)
+            )
+            return {key: known[library] for key, library in connection.execute(first.group_by(videos.c.key))}
+
+    def settings_for(self, settings: Settings, video_key: str) -> Settings:
+        """The settings as this video sees them, at this moment."""
+        applied = self.of_video(video_key)
+        return settings if applied is None else applied.onto(settings)
+
+    def reset(self, library: Path) -> bool:
+        """Go by the settings again; False when nothing was applied."""
+        with transaction(self._engine) as tx:
+            return bool(tx.connection.execute(sa.delete(table).where(table.c.library == str(library))).rowcount)
+
+    def _first(self, query: sa.Select[Any]) -> Applied | None:
+        with connected(self._engine) as connection:
+            row = connection.execute(query).first()
+        return None if row is None else Applied(**row._mapping)
+
+
+def apply(tx: Transaction, applied: Applied) -> None:
+    """Takes the place of what was applied to the library before."""
+    values = {**asdict(applied), "applied_at": tx.now}
+    statement = insert_for(tx, table).values(values)
+    changed = {name: value for name, value in values.items() if name != "library"}
+    tx.connection.execute(statement.on_conflict_do_update(index_elements=["library"], set_=changed))

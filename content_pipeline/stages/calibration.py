@@ -1,0 +1,240 @@
+"""Calibration: the threshold that gives a library what is wanted of it, found from cached curves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from content_pipeline.artifacts import Artifact, Draft
+from content_pipeline.errors import BadSettings, NoCurves, printable
+from content_pipeline.manifest.calibrations import Applied
+from content_pipeline.manifest.videos import KnownVideo
+from content_pipeline.media.curves import load
+from content_pipeline.media.probe import MediaInfo
+from content_pipeline.media.trial import Trial, compared
+from content_pipeline.media.tuning import (
+    USUAL_VALUES,
+    Picked,
+    Row,
+    Wish,
+    finer_values,
+    is_met,
+    nearest,
+    remarks,
+    wish_of,
+)
+from content_pipeline.settings import DetectionSettings, Settings
+from content_pipeline.stages.forks import in_forks
+from content_pipeline.stages.workbench import VERSIONS, StageResult, Workbench, obtain
+
+# Less than so many hours of recording, times values, are done sooner than processes are forked.
+WORTH_FORKING = 100
+# Each narrows the search to an eighth. Where clips come and go at one value, there is nothing between to be found.
+MOST_SEARCHES = 2
+
+
+@dataclass(frozen=True)
+class Library:
+    """What is to be calibrated: the files it holds, how many it holds beside them, and what counts there now."""
+
+    root: Path
+    files: Sequence[KnownVideo]
+    unread: int
+    applied: Applied | None
+
+
+@dataclass(frozen=True)
+class _Video:
+    """A video whose curves are there."""
+
+    key: str
+    curves: Artifact
+    info: MediaInfo
+
+    @property
+    def track(self) -> int:
+        return int(self.curves.facts["track"])
+
+    @property
+    def identity(self) -> list[Any]:
+        """What the calibration hangs on: the curves, and where the picture ends."""
+        return [self.key, self.curves.digest, self.track, self.info.picture_end_s]
+
+
+def calibration(bench: Workbench, library: Library) -> StageResult:
+    """Says what each value would pick, and which is nearest to the wish, if there is one. Applies nothing."""
+    values = values_to_try(bench.settings, library.applied)
+    videos, missing = _with_curves(bench, library)
+    if not videos:
+        raise NoCurves(f"{printable(library.root)}: none of its {missing} videos has curves yet")
+    now = bench.settings if library.applied is None else library.applied.onto(bench.settings)
+    key = bench.stage_key(
+        "calibration",
+        library=printable(library.root),
+        videos=[video.identity for video in videos],
+        now=now.read_by("detections"),
+        detections_version=VERSIONS["detections"],
+    )
+    made = obtain(bench, "calibration", key, lambda draft: _make(draft, bench, library, videos, values, now))
+    # How many could not be asked differs from time to time; what was found does not.
+    return replace(made, artifact=replace(made.artifact, facts={**made.artifact.facts, "without_curves": missing}))
+
+
+def values_to_try(settings: Settings, applied: Applied | None) -> list[float]:
+    """Those that were asked for, or the usual ones; and always the one that counts now."""
+    setting = settings.calibration.setting
+    asked = settings.calibration.values if settings.calibration.values else USUAL_VALUES[setting]
+    current: float = getattr(settings.detection if applied is None else applied.onto(settings).detection, setting)
+    for value in asked:
+        with_value(settings.detection, setting, value)
+    return sorted({*asked, current})
+
+
+def with_value(detection: DetectionSettings, setting: str, value: float) -> DetectionSettings:
+    """The settings with one value in place of another; refused when it is out of bounds."""
+    try:
+        return DetectionSettings.model_validate({**detection.model_dump(), setting: value})
+    except ValidationError as error:
+        raise BadSettings(f"`detection.{setting}` = {value:g}: {error.errors()[0]['msg']}") from error
+
+
+# --- what there is to go by
+
+
+def _with_curves(bench: Workbench, library: Library) -> tuple[list[_Video], int]:
+    """The videos whose curves are cached, as the settings of now want them; and how many have none."""
+    by_key: dict[str, KnownVideo] = {}
+    for file in sorted(library.files, key=lambda file: (file.key, file.full is None, file.path)):
+        by_key.setdefault(file.key, file)  # equal copies are one video
+    with ThreadPoolExecutor(bench.cores) as threads:  # hashing is most of it, and needs no interpreter
+        found = [video for video in threads.map(lambda file: _video(bench, file), by_key.values()) if video]
+    return found, len(by_key) - len(found) + library.unread
+
+
+def _video(bench: Workbench, file: KnownVideo) -> _Video | None:
+    if file.full is None:
+        return None
+    media = bench.artifacts.find("fingerprint", bench.stage_key("fingerprint", content=file.full))
+    if media is None:
+        return None
+    curves = bench.artifacts.find("energy", bench.stage_key("energy", content=file.full, media=media.digest))
+    return None if curves is None else _Video(file.key, curves, MediaInfo.from_json(media.read_json("media.json")))
+
+
+# --- making it
+
+
+def _make(
+    draft: Draft, bench: Workbench, library: Library, videos: Sequence[_Video], values: list[float], now: Settings
+) -> None:
+    settings = bench.settings
+    wish = wish_of(settings.calibration)
+    rows = _table(bench, videos, values, now)
+    if wish is not None:
+        rows = _with_the_nearest(bench, videos, rows, wish, now)
+    chosen = _chosen(rows, settings, wish)
+    draft.write_json(
+        "calibration.json",
+        {
+            "library": printable(library.root),
+            "made_at": datetime.now(UTC).isoformat(),
+            "setting": settings.calibration.setting,
+            "value": None if chosen is None else chosen.value,
+            "wish": None if wish is None else asdict(wish),
+            "is_met": chosen is not None and wish is not None and is_met(chosen, wish),
+            "remarks": [] if chosen is None or wish is None else remarks(rows, chosen, wish, settings.output),
+            "now": _now(library.applied, settings),
+            "hours": _hours(videos),
+            "table": [_as_json(row, row is chosen, now, settings) for row in rows],
+            "inputs": {
+                "videos": [{"video": one.key, "energy": one.curves.digest, "track": one.track} for one in videos],
+                "settings": settings.read_by("calibration"),
+                "versions": {stage: VERSIONS[stage] for stage in ("calibration", "detections")},
+            },
+        },
+    )
+    draft.facts = {
+        "videos": len(videos),
+        "setting": settings.calibration.setting,
+        "value": None if chosen is None else chosen.value,
+    }
+
+
+def _with_the_nearest(
+    bench: Workbench, videos: Sequence[_Video], rows: list[Row], wish: Wish, now: Settings
+) -> list[Row]:
+    """The table, and the value between two of its own that comes nearer to the wish, if there is one."""
+    tried = rows
+    for _ in range(MOST_SEARCHES):
+        finer = finer_values(tried, wish)
+        tried = [*tried, *(_table(bench, videos, finer, now) if finer else [])]
+    best = nearest(tried, wish)
+    if wish.given_by(best) == wish.given_by(nearest(rows, wish)):
+        return rows  # what gives the same has a rounder number
+    return sorted([*rows, best], key=lambda row: row.value)
+
+
+def _chosen(rows: Sequence[Row], settings: Settings, wish: Wish | None) -> Row | None:
+    """The nearest to the wish; without one, the value that was named if it was the only one."""
+    if wish is not None:
+        return nearest(rows, wish)
+    named = settings.calibration.values
+    return next(row for row in rows if row.value == named[0]) if len(named) == 1 else None
+
+
+def _table(bench: Workbench, videos: Sequence[_Video], values: Sequence[float], now: Settings) -> list[Row]:
+    """What each value picks of all videos together."""
+    hours, totals = _hours(videos), [Picked()] * len(values)
+    for number, picked in enumerate(_picked(bench, videos, values, now), start=1):
+        totals = [total + Picked(**one) for total, one in zip(totals, picked, strict=True)]
+        bench.progress("calibration", number / len(videos))
+    return [Row(value, total, len(videos), hours) for value, total in zip(values, totals, strict=True)]
+
+
+def _picked(
+    bench: Workbench, videos: Sequence[_Video], values: Sequence[float], now: Settings
+) -> Iterator[list[dict[str, Any]]]:
+    """Of each video, what each value picks."""
+    settings, setting = bench.settings, bench.settings.calibration.setting
+    tried = [with_value(settings.detection, setting, value) for value in values]
+
+    def picked(video: _Video) -> list[dict[str, Any]]:
+        curves = load(video.curves.path("curves.npz"))[video.track]
+        trial = Trial(curves, video.info.picture_end_s, settings)
+        before = trial.choose(now.detection)
+        then = [before if one == now.detection else trial.choose(one) for one in tried]
+        return [vars(compared(before, one)) for one in then]
+
+    processes = bench.cores if _hours(videos) * len(values) > WORTH_FORKING else 1
+    yield from in_forks(picked, videos, processes)
+
+
+def _hours(videos: Sequence[_Video]) -> float:
+    return sum(video.info.duration_s for video in videos) / 3600
+
+
+def _now(applied: Applied | None, settings: Settings) -> dict[str, Any]:
+    """What counts in the library at present, and whether a calibration put it there."""
+    if applied is not None and applied.counts_for(settings):
+        return {"setting": applied.setting, "value": applied.value, "calibrated": True}
+    setting = settings.calibration.setting
+    return {"setting": setting, "value": getattr(settings.detection, setting), "calibrated": False}
+
+
+def _as_json(row: Row, is_chosen: bool, now: Settings, settings: Settings) -> dict[str, Any]:
+    same = with_value(settings.detection, settings.calibration.setting, row.value) == now.detection
+    return {
+        "value": row.value,
+        **asdict(row.picked),
+        "seconds": round(row.picked.seconds, 3),
+        "montage_s": round(row.montage_s, 3),
+        "per_hour": round(row.per_hour, 3),
+        "is_now": same,
+        "is_chosen": is_chosen,
+    }

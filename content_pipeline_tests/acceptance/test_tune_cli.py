@@ -1,0 +1,103 @@
+"""`content-ai tune` as a person types it: a table, a wish, applying and taking back, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from content_pipeline_tests import samples
+from content_pipeline_tests.acceptance.test_cli import content_ai
+
+SHORT = ("--set", "library.settle_s=0", "--set", "detection.event_lookback_s=0.5")
+
+
+@pytest.fixture
+def library(tmp_path: Path, samples_folder: Path) -> Path:
+    """One recording, processed."""
+    folder = tmp_path / "library"
+    folder.mkdir()
+    bursts = samples.recording(samples_folder, "three.mp4", seconds=30, bursts=((4, 6), (14, 16), (24, 26)))
+    shutil.copy2(bursts, folder / "game.mp4")
+    done = content_ai("process", "-i", folder, *SHORT, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def tune(library: Path, *arguments: object) -> dict[str, Any]:
+    done = content_ai("tune", "-i", library, "--json", *SHORT, *arguments, cwd=library.parent)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def refused(library: Path, *arguments: object) -> tuple[int, str]:
+    done = content_ai("tune", "-i", library, *arguments, cwd=library.parent)
+    return done.returncode, done.stderr
+
+
+def test_a_value_is_found_applied_used_and_taken_back(library: Path, tmp_path: Path):
+    shown = content_ai("tune", "-i", library, *SHORT, cwd=tmp_path, env={"COLUMNS": "120"})
+    assert shown.returncode == 0, shown.stderr
+    assert "Now: sensitivity 2.5." in shown.stdout
+    assert "moments/h" in shown.stdout and "+0 / -0" in shown.stdout
+    found = tune(library, "--montage-s", 0.01, "--values", "1,100", "--apply")
+    assert (found["value"], found["applied"]["value"], found["videos"]) == (100, 100, 1)
+
+    planned = json.loads(content_ai("plan", "-i", library, "--json", *SHORT, cwd=tmp_path).stdout)
+    (row,) = planned["videos"]
+    assert row["stages"]["detections"] == "detection.sensitivity 2.5 -> 100.0 (calibration)"
+    done = json.loads(content_ai("process", "-i", library, "--json", *SHORT, cwd=tmp_path).stdout)
+    (row,) = done["videos"]
+    assert {stage for stage, how in row["stages"].items() if how == "reused"} == {"fingerprint", "energy"}
+    assert row["highlights"] == 0
+    assert tune(library)["now"] == {"setting": "sensitivity", "value": 100, "calibrated": True}
+
+    listed = content_ai("queue", "list", "--type", "calibration", "--json", cwd=tmp_path)
+    assert [job["status"] for job in json.loads(listed.stdout)] == ["succeeded"]
+    assert "calibration" in content_ai("queue", "show", library, cwd=tmp_path).stdout
+    assert json.loads(content_ai("queue", "check", "--json", cwd=tmp_path).stdout) == {"violations": []}
+
+    reset = content_ai("tune", "-i", library, "--reset", cwd=tmp_path)
+    assert "detection.sensitivity 100 counts no longer" in reset.stdout
+    assert tune(library)["now"] == {"setting": "sensitivity", "value": 2.5, "calibrated": False}
+    assert "Nothing was applied" in content_ai("tune", "-i", library, "--reset", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("again", [("tune", "--values", "100", "--apply"), ("queue", "process")])
+def test_a_calibration_that_is_killed_half_way_is_done_by_the_next_command(
+    library: Path, tmp_path: Path, again: tuple[str, ...]
+):
+    command = ("tune", "-i", library, "--values", "100", "--apply", *SHORT)
+    killed = content_ai(*command, cwd=tmp_path, env={"CONTENT_AI_KILL_AT": "calibration_sealed"})
+    assert killed.returncode == -9
+    assert tune(library)["applied"] is None
+    where = ("-i", library) if again[0] == "tune" else ()
+    done = content_ai(*again, *where, *SHORT, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert tune(library)["applied"]["value"] == 100
+    (job,) = json.loads(content_ai("queue", "list", "--type", "calibration", "--json", cwd=tmp_path).stdout)
+    assert (job["status"], job["claim_count"]) == ("succeeded", 2)
+
+
+def test_what_is_asked_wrongly_is_refused_with_a_line_that_says_so(library: Path, tmp_path: Path):
+    assert refused(library, "--montage-s", 60, "--per-hour", 5)[0] == 2
+    assert refused(library, "--apply")[0] == 2
+    assert refused(library, "--apply", "--reset")[0] == 2
+    code, said = refused(library, "--values", "1,0")
+    assert code == 2 and "greater than 0" in said
+    code, said = refused(library, "--setting", "rms_threshold", "--values", "50")
+    assert code == 2 and "rms_threshold" in said
+    code, said = refused(tmp_path / "unknown")
+    assert code == 1 and "no video is known" in said and "content-ai process" in said
+    assert "Traceback" not in said
+
+
+def test_a_wish_of_the_settings_gives_way_to_one_on_the_command_line(library: Path, tmp_path: Path):
+    (tmp_path / "content-ai.toml").write_text("[calibration]\nmontage_s = 5.0\n")
+    assert tune(library)["wish"] == {"kind": "montage_s", "amount": 5.0}
+    assert tune(library, "--per-hour", 7)["wish"] == {"kind": "per_hour", "amount": 7.0}
+    assert tune(library, "--values", "3")["wish"] is None

@@ -1,0 +1,190 @@
+"""Thresholds that were applied to libraries, and which of them a video follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from content_pipeline.manifest.calibrations import Applied, Calibrations
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import Job, QueueType, Request, Result
+from content_pipeline.manifest.moves import LostLease
+from content_pipeline.manifest.schema import videos
+from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.settings import Settings, load
+from content_pipeline_tests.conformance.manifests import Clock, add, fail, moves
+from content_pipeline_tests.conformance.manifests import claim as claim_video
+
+A, B = Path("/games/a"), Path("/games/b")
+
+
+def see(manifest: Manifest, root: Path, name: str, key: str) -> None:
+    VideoStore(manifest.engine).save(KnownVideo(root / name, root, key, "sig", "sha256:q", "blake3:f"))
+
+
+def ask(manifest: Manifest, library: Path = A, **wish: float) -> Job:
+    request = Request(str(library), str(library), QueueType.CALIBRATION, metadata={"calibration": wish})
+    return manifest.ask(request, "asked for")
+
+
+def claim(manifest: Manifest, worker: str = "worker") -> Job:
+    (job,) = manifest.claim(worker, queue_type=QueueType.CALIBRATION, now_due=True)
+    return job
+
+
+def applied(library: Path, value: float, setting: str = "sensitivity", preset: str = "broadband") -> Applied:
+    return Applied(str(library), preset, setting, value, "k" * 64)
+
+
+def calibrate(manifest: Manifest, library: Path, value: float, **more: str) -> None:
+    ask(manifest, library)
+    manifest.succeed_calibrating(claim(manifest).lease, Result(), applied(library, value, **more))
+
+
+def sensitivity(manifest: Manifest, key: str, settings: Settings | None = None) -> float:
+    base = load(env={}).settings if settings is None else settings
+    return Calibrations(manifest.engine).settings_for(base, key).detection.sensitivity
+
+
+def test_a_calibration_counts_for_the_videos_of_its_library_and_no_others(manifest: Manifest, clock: Clock) -> None:
+    see(manifest, A, "one.mp4", "one")
+    see(manifest, B, "two.mp4", "two")
+    calibrate(manifest, A, 3.1)
+    assert (sensitivity(manifest, "one"), sensitivity(manifest, "two")) == (3.1, 2.5)
+    assert set(Calibrations(manifest.engine).of_videos()) == {"one"}
+    found = Calibrations(manifest.engine).of_library(A)
+    assert found is not None and (found.value, found.applied_at) == (3.1, clock())
+
+
+def test_the_latest_counts_until_it_is_reset(manifest: Manifest) -> None:
+    see(manifest, A, "one.mp4", "one")
+    calibrate(manifest, A, 3.1)
+    calibrate(manifest, A, 4.2)
+    assert sensitivity(manifest, "one") == 4.2
+    calibrations = Calibrations(manifest.engine)
+    assert calibrations.reset(A)
+    assert not calibrations.reset(A)
+    assert sensitivity(manifest, "one") == 2.5
+
+
+def test_a_video_in_several_libraries_follows_the_first_that_is_calibrated(manifest: Manifest) -> None:
+    see(manifest, A, "one.mp4", "one")
+    see(manifest, B, "copy.mp4", "one")
+    calibrate(manifest, B, 4.0)
+    assert sensitivity(manifest, "one") == 4.0
+    calibrate(manifest, A, 3.0)
+    assert sensitivity(manifest, "one") == 3.0
+    assert Calibrations(manifest.engine).of_videos()["one"].library == str(A)
+
+
+def test_a_copy_that_is_gone_has_no_say(manifest: Manifest) -> None:
+    see(manifest, A, "one.mp4", "one")
+    see(manifest, B, "copy.mp4", "one")
+    calibrate(manifest, A, 3.0)
+    with manifest.engine.connect() as connection:
+        connection.execute(sa.update(videos).where(videos.c.root == str(A)).values(offline=True))
+        connection.commit()
+    assert sensitivity(manifest, "one") == 2.5
+    assert Calibrations(manifest.engine).of_videos() == {}
+
+
+@pytest.mark.parametrize(
+    "flags", [{"detection.sensitivity": 2.5}, {"detection.preset": "classic"}, {"calibration.use": False}]
+)
+def test_a_threshold_given_as_a_flag_another_detector_or_a_switch_wins_over_a_calibration(
+    manifest: Manifest, flags: dict[str, object]
+) -> None:
+    see(manifest, A, "one.mp4", "one")
+    calibrate(manifest, A, 3.1)
+    assert sensitivity(manifest, "one", load(flags=flags, env={}).settings) == 2.5
+
+
+def test_a_calibration_wins_over_file_and_environment(manifest: Manifest) -> None:
+    see(manifest, A, "one.mp4", "one")
+    calibrate(manifest, A, 3.1)
+    settings = load(env={"CONTENT_AI_DETECTION__SENSITIVITY": "7"}).settings
+    assert (settings.detection.sensitivity, sensitivity(manifest, "one", settings)) == (7, 3.1)
+
+
+def test_a_calibration_made_for_another_detector_does_not_count(manifest: Manifest) -> None:
+    see(manifest, A, "one.mp4", "one")
+    calibrate(manifest, A, 3.1, preset="classic")
+    assert sensitivity(manifest, "one") == 2.5
+
+
+def test_libraries_whose_names_are_no_text_are_kept_apart(manifest: Manifest) -> None:
+    odd = Path("/games/\udcff")
+    see(manifest, odd, "one.mp4", "one")
+    calibrate(manifest, odd, 3.1)
+    assert sensitivity(manifest, "one") == 3.1
+    assert Calibrations(manifest.engine).of_library(Path("/games")) is None
+
+
+def test_a_worker_that_lost_its_lease_applies_nothing(manifest: Manifest, clock: Clock) -> None:
+    see(manifest, A, "one.mp4", "one")
+    ask(manifest)
+    slow = claim(manifest, "slow")
+    clock.pass_s(1000)
+    manifest.rescue()
+    quick = claim(manifest, "quick")
+    with pytest.raises(LostLease):
+        manifest.succeed_calibrating(slow.lease, Result(), applied(A, 9.0))
+    assert Calibrations(manifest.engine).of_library(A) is None
+    manifest.succeed_calibrating(quick.lease, Result(), applied(A, 3.0))
+    assert sensitivity(manifest, "one") == 3.0
+
+
+def test_whoever_works_on_videos_never_gets_a_calibration(manifest: Manifest) -> None:
+    calibration = ask(manifest)
+    (video,) = add(manifest, "one.mp4")
+    assert [job.job_id for job in manifest.due(10)] == [video]
+    assert claim_video(manifest).job_id == video
+    assert manifest.claim("worker") == []
+    assert manifest.claim("worker", job_ids=[calibration.job_id]) == []
+    assert [job.job_id for job in manifest.due(10, queue_type=QueueType.CALIBRATION)] == [calibration.job_id]
+
+
+def test_asking_again_puts_the_new_wish_in_place_of_the_old(manifest: Manifest) -> None:
+    first = ask(manifest, montage_s=60)
+    again = ask(manifest, per_hour=5)
+    assert first.job_id == again.job_id
+    assert claim(manifest).metadata == {"calibration": {"per_hour": 5}}
+
+
+@pytest.mark.parametrize("end", ["succeeded", "failed", "cancelled", "discarded"])
+def test_asking_again_brings_back_a_job_that_has_ended(manifest: Manifest, end: str) -> None:
+    from content_pipeline.errors import RetryPolicy
+
+    job = ask(manifest)
+    which = Which(job_ids=[job.job_id])
+    if end == "succeeded":
+        manifest.succeed_calibrating(claim(manifest).lease, Result(), None)
+    elif end == "failed":
+        fail(manifest, claim(manifest), RetryPolicy.PERMANENT)
+    elif end == "cancelled":
+        manifest.cancel(which)
+    else:
+        manifest.discard(which)
+    assert str(manifest.get(job.job_id).status) == end
+    ask(manifest, montage_s=60)
+    assert claim(manifest).metadata == {"calibration": {"montage_s": 60}}
+
+
+def test_asking_for_what_is_being_done_changes_nothing(manifest: Manifest) -> None:
+    ask(manifest, montage_s=60)
+    running = claim(manifest)
+    again = ask(manifest, per_hour=5)
+    assert (again.status, again.metadata) == (State.RUNNING, {"calibration": {"montage_s": 60}})
+    assert manifest.claim("other", queue_type=QueueType.CALIBRATION, now_due=True) == []
+    manifest.succeed_calibrating(running.lease, Result(), None)
+    assert moves(manifest, running.job_id) == ["pending->running", "running->succeeded"]
+
+
+def test_forgetting_everything_forgets_calibrations_too(manifest: Manifest) -> None:
+    calibrate(manifest, A, 3.1)
+    manifest.reset()
+    assert Calibrations(manifest.engine).of_library(A) is None

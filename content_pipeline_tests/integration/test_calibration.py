@@ -1,0 +1,403 @@
+"""A library is tuned: its videos are decided anew from cached curves, and nobody else's are."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from content_pipeline.cli.live import LiveProgress
+from content_pipeline.definitions import build_definitions
+from content_pipeline.errors import BadSettings, NoCurves, RetryPolicy, UnknownLibrary
+from content_pipeline.launcher import _dagster_internals as internals
+from content_pipeline.launcher.batch import Batch
+from content_pipeline.launcher.calibrating import BeingCalibrated, Calibrator, Paused, Stopped
+from content_pipeline.launcher.dispatch import due_deliveries
+from content_pipeline.launcher.names import CALIBRATE_LIBRARY, JOB_TAG
+from content_pipeline.launcher.outcome import Outcome
+from content_pipeline.library.keys import library_key
+from content_pipeline.library.plan import Action
+from content_pipeline.library.scan import scan
+from content_pipeline.manifest.calibrations import Calibrations
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import Job, QueueType
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.steering import Which
+from content_pipeline.settings import Settings, load
+from content_pipeline_tests import samples
+from content_pipeline_tests.launching import LaunchedProject, launched_project
+from content_pipeline_tests.processing import Project, computed
+
+# So strict that nothing is found: the effect on any recording is beyond doubt.
+NOTHING = {"calibration__values": "100"}
+SHORT = {"detection__event_lookback_s": 0.5, "processing__context_padding_s": 0.2}
+
+
+@pytest.fixture
+def bursts(samples_folder: Path) -> Path:
+    return samples.recording(samples_folder, "three.mp4", seconds=30, bursts=((4, 6), (14, 16), (24, 26)))
+
+
+@pytest.fixture
+def other(samples_folder: Path) -> Path:
+    return samples.recording(samples_folder, "two.mp4", seconds=20, bursts=((4, 6), (12, 14)))
+
+
+@pytest.fixture
+def two_libraries(project: Project, bursts: Path, other: Path) -> Project:
+    """`library` with one recording and `elsewhere` with another, both processed."""
+    shutil.copy(bursts, project.library / "game.mp4")
+    (project.library.parent / "elsewhere").mkdir()
+    shutil.copy(other, project.library.parent / "elsewhere" / "other.mp4")
+    assert process(project)["game.mp4"].facts["clips"] > 0
+    assert process(project, "elsewhere")["other.mp4"].facts["clips"] > 0
+    return project
+
+
+def settings_of(project: Project, **changed: Any) -> Settings:
+    return project.settings(**{**SHORT, **changed})
+
+
+def batch_of(project: Project, folder: str, settings: Settings) -> tuple[Batch, Any]:
+    found = scan(project.library.parent / folder, settings.library)
+    return Batch(settings, LiveProgress(found, quiet=True)), found
+
+
+def process(project: Project, folder: str = "library", **changed: Any) -> dict[str, Outcome]:
+    batch, found = batch_of(project, folder, settings_of(project, **changed))
+    batch.work(build_definitions, batch.enqueue(found))
+    return {outcome.path.name: outcome for outcome in batch.outcomes}
+
+
+def planned(project: Project, folder: str = "library", **changed: Any) -> dict[str, tuple[Action, dict[str, str]]]:
+    batch, found = batch_of(project, folder, settings_of(project, **changed))
+    return {video.found.path.name: (video.action, dict(video.reasons)) for video in batch.plan(found).videos}
+
+
+def calibrator(project: Project, **changed: Any) -> Calibrator:
+    settings = settings_of(project, **changed)
+    return Calibrator(settings, open_manifest(settings))
+
+
+def calibrate(project: Project, folder: str = "library", **changed: Any) -> float | None:
+    done = calibrator(project, **changed).calibrate(project.library.parent / folder, "asked for by a test")
+    return None if done.applied is None else done.applied.value
+
+
+def job_of(project: Project, folder: str = "library") -> Job:
+    job = calibrator(project).manifest.find(QueueType.CALIBRATION, str(project.library.parent / folder))
+    assert job is not None
+    return job
+
+
+# --- what it changes
+
+
+def test_an_applied_value_re_decides_the_videos_of_its_library_decodes_nothing_and_leaves_the_others(
+    two_libraries: Project,
+):
+    assert calibrate(two_libraries, **NOTHING) == 100
+    assert planned(two_libraries) == {
+        "game.mp4": (
+            Action.REDO,
+            {"detections": "detection.sensitivity 2.5 -> 100.0 (calibration)", "montage": "follows detections"},
+        )
+    }
+    assert planned(two_libraries, "elsewhere") == {"other.mp4": (Action.KEEP, {})}
+    done = process(two_libraries)["game.mp4"]
+    assert computed(done) == {"detections", "montage"}
+    assert done.no_highlights
+    assert computed(process(two_libraries, "elsewhere")["other.mp4"]) == set()
+    assert computed(process(two_libraries)["game.mp4"]) == set()
+
+
+def test_after_a_reset_the_old_artifacts_are_used_again(two_libraries: Project):
+    before = process(two_libraries)["game.mp4"].outputs
+    calibrate(two_libraries, **NOTHING)
+    process(two_libraries)
+    assert Calibrations(calibrator(two_libraries).manifest.engine).reset(two_libraries.library)
+    action, reasons = planned(two_libraries)["game.mp4"]
+    assert (action, reasons["detections"]) == (Action.REDO, "detection.sensitivity 100.0 -> 2.5")
+    back = process(two_libraries)["game.mp4"]
+    assert computed(back) <= {"montage"}  # published anew, and that is all
+    assert back.outputs == before
+    assert computed(process(two_libraries)["game.mp4"]) == set()
+
+
+def test_a_threshold_given_by_flag_wins_for_that_call(two_libraries: Project):
+    calibrate(two_libraries, **NOTHING)
+    assert planned(two_libraries, detection__sensitivity=2.5) == {"game.mp4": (Action.KEEP, {})}
+    assert planned(two_libraries)["game.mp4"][0] is Action.REDO
+
+
+def test_equal_copies_in_two_libraries_follow_one_of_them_and_are_not_done_in_turns(
+    two_libraries: Project, bursts: Path
+):
+    shutil.copy(bursts, two_libraries.library.parent / "elsewhere" / "copy.mp4")
+    process(two_libraries, "elsewhere")
+    calibrate(two_libraries, **NOTHING)
+    assert planned(two_libraries, "elsewhere")["copy.mp4"][0] is Action.REDO
+    assert planned(two_libraries, "elsewhere")["other.mp4"][0] is Action.KEEP
+    process(two_libraries)
+    assert computed(process(two_libraries, "elsewhere")["copy.mp4"]) == set()
+    for folder, name in (("library", "game.mp4"), ("elsewhere", "copy.mp4")):
+        assert planned(two_libraries, folder)[name] == (Action.KEEP, {})
+
+
+def test_a_failed_video_is_not_tried_again_for_a_calibration(two_libraries: Project):
+    (two_libraries.library / "bad.mp4").write_text("this is no video")
+    assert process(two_libraries)["bad.mp4"].error_code == "not_a_video"
+    calibrate(two_libraries, **NOTHING)
+    assert planned(two_libraries)["bad.mp4"] == (Action.LEAVE, {})
+
+
+def test_a_new_recording_of_a_calibrated_library_is_made_with_the_calibration_from_the_start(
+    two_libraries: Project, other: Path
+):
+    calibrate(two_libraries, **NOTHING)
+    shutil.copy(other, two_libraries.library / "new.mp4")
+    assert process(two_libraries)["new.mp4"].no_highlights
+    assert planned(two_libraries)["new.mp4"] == (Action.KEEP, {})
+
+
+# --- what it says
+
+
+def test_the_table_says_what_processing_would_choose(two_libraries: Project):
+    made = calibrator(two_libraries, calibration__values="1,100").look(two_libraries.library)
+    found = made.artifact.read_json("calibration.json")
+    rows = {row["value"]: row for row in found["table"]}
+    assert list(rows) == [1, 2.5, 100]
+    chosen = process(two_libraries)["game.mp4"].facts
+    assert (rows[2.5]["clips"], rows[2.5]["is_now"]) == (chosen["highlights"], True)
+    assert (rows[2.5]["came"], rows[2.5]["went"]) == (0, 0)
+    assert (rows[100]["clips"], rows[100]["came"], rows[100]["went"]) == (0, 0, chosen["highlights"])
+    stricter = process(two_libraries, detection__sensitivity=1)["game.mp4"].facts
+    assert rows[1]["clips"] == stricter["highlights"]
+
+
+def test_the_same_inputs_give_the_same_calibration_and_looking_applies_nothing(two_libraries: Project):
+    first = calibrator(two_libraries).look(two_libraries.library)
+    again = calibrator(two_libraries).look(two_libraries.library)
+    assert (first.reused, again.reused, first.key) == (False, True, again.key)
+    assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
+    assert calibrator(two_libraries).manifest.find(QueueType.CALIBRATION, str(two_libraries.library)) is None
+    found = again.artifact.read_json("calibration.json")["inputs"]
+    assert [video["video"] for video in found["videos"]] == [process(two_libraries)["game.mp4"].key]
+
+
+def test_what_is_shared_over_processes_gives_the_same_table(two_libraries: Project, other: Path, monkeypatch):
+    shutil.copy(other, two_libraries.library / "second.mp4")
+    process(two_libraries)
+    alone = calibrator(two_libraries).look(two_libraries.library).artifact.read_json("calibration.json")["table"]
+    shutil.rmtree(two_libraries.settings().state_dir / "artifacts" / "calibration")
+    monkeypatch.setattr("content_pipeline.stages.calibration.WORTH_FORKING", 0)
+    settings = settings_of(two_libraries)
+    shared = Calibrator(settings, open_manifest(settings), cores=2).look(two_libraries.library)
+    assert not shared.reused
+    assert shared.artifact.read_json("calibration.json")["table"] == alone
+
+
+def test_videos_without_curves_are_left_out_and_counted(two_libraries: Project, other: Path):
+    shutil.copy(other, two_libraries.library / "new.mp4")
+    batch, found = batch_of(two_libraries, "library", settings_of(two_libraries))
+    batch.enqueue(found)
+    facts = calibrator(two_libraries).look(two_libraries.library).artifact.facts
+    assert (facts["videos"], facts["without_curves"]) == (1, 1)
+
+
+def test_what_cannot_be_calibrated_is_refused_by_name(two_libraries: Project, bursts: Path):
+    with pytest.raises(UnknownLibrary, match="no video is known"):
+        calibrate(two_libraries, "nowhere")
+    with pytest.raises(UnknownLibrary, match=r"belong to .*elsewhere"):
+        calibrate(two_libraries, "elsewhere/inner")
+    with pytest.raises(BadSettings, match=r"rms_threshold.*less than or equal to 10"):
+        calibrate(two_libraries, calibration__setting="rms_threshold", calibration__values="0.1,11")
+    assert calibrator(two_libraries).manifest.find(QueueType.CALIBRATION, str(two_libraries.library)) is None
+    shutil.rmtree(two_libraries.settings().state_dir / "artifacts" / "energy")
+    with pytest.raises(NoCurves, match="none of its 1 videos"):
+        calibrate(two_libraries, **NOTHING)
+    failed = job_of(two_libraries)
+    assert (failed.status, failed.error_code) == (State.FAILED, "no_curves")
+
+
+# --- as a job
+
+
+def test_a_calibration_is_a_job_with_its_results_and_its_history(two_libraries: Project):
+    calibrate(two_libraries, calibration__montage_s=0.01, calibration__values="1,100")
+    job = job_of(two_libraries)
+    assert (job.status, job.results["value"], job.results["applied"]) == (State.SUCCEEDED, 100, True)
+    assert job.results["wish"] == {"kind": "montage_s", "amount": 0.01}
+    assert job.results["inputs"] == 1
+    assert [row["value"] for row in job.results["table"]] == [1, 2.5, 100]
+    artifacts = two_libraries.settings().state_dir / "artifacts" / "calibration"
+    assert [path.name for path in artifacts.glob("*/*")] == [job.stage_keys["calibration"]]
+    manifest = calibrator(two_libraries).manifest
+    assert [one.reason for one in manifest.history(job.job_id)] == ["claimed", "succeeded"]
+    assert manifest.check() == []
+
+
+def test_without_a_wish_nothing_is_applied(two_libraries: Project):
+    assert calibrate(two_libraries) is None
+    assert job_of(two_libraries).results["applied"] is False
+    assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
+
+
+def test_two_do_not_calibrate_one_library_at_a_time(two_libraries: Project):
+    manifest = calibrator(two_libraries).manifest
+    calibrate(two_libraries)
+    manifest.spoil(Which(job_ids=[job_of(two_libraries).job_id]), "again")
+    (held,) = manifest.claim("another host:x:1:1", queue_type=QueueType.CALIBRATION)
+    with pytest.raises(BeingCalibrated, match="another host"):
+        calibrate(two_libraries, **NOTHING)
+    manifest.release(held.lease, "given back")
+    assert calibrate(two_libraries, **NOTHING) == 100
+
+
+def test_a_cancelled_calibration_stops_and_applies_nothing(two_libraries: Project):
+    manifest = calibrator(two_libraries).manifest
+
+    def cancel(_stage: str, _fraction: float) -> None:
+        manifest.cancel(Which(queue_type=QueueType.CALIBRATION))
+
+    settings = settings_of(two_libraries, queue__heartbeat_s=1e-9, **NOTHING)
+    with pytest.raises(Stopped):
+        Calibrator(settings, manifest, progress=cancel).calibrate(two_libraries.library, "asked for by a test")
+    assert job_of(two_libraries).status is State.CANCELLED
+    assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
+    assert manifest.check() == []
+
+
+@pytest.mark.parametrize(("for_good", "state"), [(False, State.PENDING), (True, State.CANCELLED)])
+def test_one_that_is_interrupted_goes_back_to_the_queue_or_waits_for_a_person(
+    two_libraries: Project, for_good: bool, state: State
+):
+    def interrupt(_stage: str, _fraction: float) -> None:
+        raise KeyboardInterrupt
+
+    settings = settings_of(two_libraries, **NOTHING)
+    manifest = open_manifest(settings)
+    interrupted = Calibrator(settings, manifest, progress=interrupt, stop_for_good=for_good)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.calibrate(two_libraries.library, "asked for by a test")
+    job = job_of(two_libraries)
+    assert (job.status, job.attempt_count) == (state, int(for_good))
+    assert calibrate(two_libraries, **NOTHING) == 100
+    assert manifest.check() == []
+
+
+def test_while_the_work_is_paused_a_calibration_waits_and_says_so(two_libraries: Project):
+    manifest = calibrator(two_libraries).manifest
+    calibrate(two_libraries)
+    manifest.spoil(Which(job_ids=[job_of(two_libraries).job_id]), "again")
+    (held,) = manifest.claim("worker", queue_type=QueueType.CALIBRATION)
+    manifest.fail(held.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
+    with pytest.raises(Paused, match="waits to be calibrated"):
+        calibrate(two_libraries, **NOTHING)
+    assert job_of(two_libraries).metadata["calibration"]["values"] == [100.0]
+    manifest.close_breakers()
+    assert calibrate(two_libraries, **NOTHING) == 100
+
+
+@pytest.mark.parametrize("point", ["calibration_claimed", "calibration_sealed", "calibration_decided"])
+def test_a_killed_calibration_is_brought_back_and_done_with_the_same_wish(two_libraries: Project, point: str):
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            os.environ["CONTENT_AI_KILL_AT"] = f"child:{point}"
+            sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - ends with the process
+            calibrate(two_libraries, **NOTHING)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    assert job_of(two_libraries).status is State.RUNNING
+    assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
+    # Whoever takes it up next, without a wish of their own.
+    taken = calibrator(two_libraries).take(job_of(two_libraries).job_id)
+    assert taken is not None and taken.applied is not None and taken.applied.value == 100
+    job = job_of(two_libraries)
+    assert (job.status, job.claim_count) == (State.SUCCEEDED, 2)
+    assert calibrator(two_libraries).manifest.check() == []
+
+
+# --- in Dagster
+
+
+@pytest.fixture
+def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bursts: Path) -> Iterator[LaunchedProject]:
+    with launched_project(tmp_path, monkeypatch) as found:
+        shutil.copy(bursts, found.library / "game.mp4")
+        found.enqueue()
+        (run,) = found.launch_due().values()
+        assert found.ends(run) is dg.DagsterRunStatus.SUCCESS
+        yield found
+
+
+def launch(project: LaunchedProject, tag: str | None = None) -> str:
+    key = library_key(project.library)
+    with project.instance() as instance:
+        instance.add_dynamic_partitions("libraries", [key])
+        job = build_definitions(project.settings).resolve_job_def(CALIBRATE_LIBRARY)
+        run = internals.create_run(instance, job, key, {} if tag is None else {JOB_TAG: tag})
+        instance.launch_run(run.run_id, None)
+        return run.run_id
+
+
+def materialized(project: LaunchedProject) -> dict[str, Any]:
+    with project.instance() as instance:
+        event = instance.get_latest_materialization_event(dg.AssetKey("calibration"))
+        assert event is not None and event.asset_materialization is not None
+        metadata = dict(event.asset_materialization.metadata)
+        values = metadata.pop("values").records
+        return {**{name: entry.value for name, entry in metadata.items()}, "values": values}
+
+
+def test_the_asset_calibrates_its_library_and_a_worker_that_was_warm_before_follows(launched: LaunchedProject):
+    supervisor = launched.supervisor()
+    launched.set(CALIBRATION__VALUES="100")
+    assert launched.ends(launch(launched)) is dg.DagsterRunStatus.SUCCESS
+    said = materialized(launched)
+    assert (said["setting"], said["value"], said["applied"], said["videos"]) == ("sensitivity", 100, "yes", 1)
+    assert [record.data["value"] for record in said["values"]] == [2.5, 100]
+    job = launched.manifest.find(QueueType.CALIBRATION, str(launched.library))
+    assert job is not None and job.status is State.SUCCEEDED
+    launched.enqueue()
+    (run,) = launched.launch_due().values()
+    assert launched.ends(run) is dg.DagsterRunStatus.SUCCESS
+    assert launched.supervisor() == supervisor
+    video = launched.job("game.mp4")
+    assert (video.status, video.results["facts"]["highlights"]) == (State.SUCCEEDED, 0)
+    assert video.cost["energy"]["reused"] and not video.cost["detections"]["reused"]
+    launched.enqueue()
+    assert launched.launch_due() == {}
+
+
+def test_a_calibration_that_waits_is_delivered_by_a_run_with_what_was_asked_of_it(launched: LaunchedProject):
+    asked = load(flags={"calibration.values": "100"}).settings
+    manifest = launched.manifest
+    request = Calibrator(asked, manifest)._request(launched.library)
+    manifest.ask(request, "asked for by a test")
+    with launched.instance() as instance:
+        (due,) = due_deliveries(launched.settings, instance, datetime.now(UTC), QueueType.CALIBRATION)
+    assert due.partition_key == library_key(launched.library)
+    assert launched.ends(launch(launched, due.tag)) is dg.DagsterRunStatus.SUCCESS
+    assert materialized(launched)["value"] == 100
+    with launched.instance() as instance:
+        assert due_deliveries(launched.settings, instance, datetime.now(UTC), QueueType.CALIBRATION) == []
+
+
+def test_without_a_wish_the_asset_makes_the_table_and_says_why_nothing_is_applied(launched: LaunchedProject):
+    assert launched.ends(launch(launched)) is dg.DagsterRunStatus.SUCCESS
+    said = materialized(launched)
+    assert said["applied"].startswith("no: nothing is wished for")
+    assert len(said["values"]) > 10
+    assert Calibrations(launched.manifest.engine).of_library(launched.library) is None

@@ -1,0 +1,66 @@
+"""A trial picks exactly what a plan keeps, whatever the events and the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
+from content_pipeline.media.detector import Candidate, Found
+from content_pipeline.media.highlights import DURATION_LIMIT, SEGMENT_LIMIT, plan_highlights
+from content_pipeline.media.spans import Span
+from content_pipeline.media.trial import Trial, common
+from content_pipeline.settings import Settings
+from content_pipeline_tests.properties.test_highlights_properties import Case, cases
+
+
+def as_found(candidates: Sequence[Candidate]) -> Found:
+    ordered = sorted(candidates, key=lambda one: (one.span, -one.score))
+    rules = tuple({one.dropped_by for one in ordered if one.dropped_by is not None})
+    places = [len(rules) if one.dropped_by is None else rules.index(one.dropped_by) for one in ordered]
+    columns = (
+        [one.span.start_s for one in ordered],
+        [one.span.end_s for one in ordered],
+        [one.score for one in ordered],
+    )
+    return Found(*map(np.array, columns), np.array(places, np.intp), rules)
+
+
+@given(cases)
+def test_candidates_as_columns_are_the_same_candidates(case: Case) -> None:
+    assert sorted(as_found(case[0]).candidates(), key=repr) == sorted(case[0], key=repr)
+
+
+@given(cases)
+def test_a_trial_shows_what_the_plan_keeps_and_knows_when_the_limits_left_something_out(case: Case) -> None:
+    candidates, duration_s, seed, detection, processing, output = case
+    events = [replace(one, score=max(one.score, 0.01)) for one in candidates]  # no sound, no event: none scores 0
+    level = np.random.default_rng(seed).random(round(duration_s * FRAME_RATE_HZ)).astype(np.float32)
+    settings = Settings(detection=detection, processing=processing, output=output)
+    found = Trial(Curves(level, level, level), duration_s, settings).choose_from(as_found(events), detection)
+    energy = level.astype("float64") ** 2
+    plan = plan_highlights(events, energy, duration_s, detection, processing, output)
+    assert found.shown == tuple(sorted(highlight.span for highlight in plan.kept))
+    if any(one.dropped_by in (DURATION_LIMIT, SEGMENT_LIMIT) for one in plan.dropped):
+        assert found.limited
+    if not found.limited:
+        more = output.model_copy(update={"max_segments": output.max_segments + 1})
+        assert plan_highlights(events, energy, duration_s, detection, processing, more).kept == plan.kept
+
+
+spans = st.lists(st.tuples(st.floats(0.1, 20), st.floats(0.1, 20)), max_size=8).map(
+    lambda steps: [
+        Span(sum(sum(step) for step in steps[:index]) + gap, sum(sum(step) for step in steps[: index + 1]))
+        for index, (gap, _) in enumerate(steps)
+    ]
+)
+
+
+@given(spans, spans)
+def test_what_is_common_is_counted_alike_from_both_sides(before: list[Span], after: list[Span]) -> None:
+    assert common(before, after) == common(after, before)
+    assert common(before, before) == len(before)

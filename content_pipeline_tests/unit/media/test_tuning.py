@@ -1,0 +1,114 @@
+"""The table of thresholds, and the value that comes nearest to a wish."""
+
+from __future__ import annotations
+
+import pytest
+
+from content_pipeline.media.spans import Span
+from content_pipeline.media.trial import Choice, Trial, common, compared
+from content_pipeline.media.tuning import Picked, Row, Wish, finer_values, is_met, nearest, remarks, wish_of
+from content_pipeline.settings import CalibrationSettings, OutputSettings, Settings
+from content_pipeline_tests.synthetic_curves import curves_with
+
+FIGHTS = [(10 + 20 * number, 13 + 20 * number, 12.0 + 2 * number) for number in range(10)]
+
+
+def row(value: float, seconds: float, moments: int = 0, videos: int = 1, limited: int = 0) -> Row:
+    return Row(value, Picked(moments=moments, seconds=seconds, limited=limited), videos, hours=1.0)
+
+
+def montage(amount: float) -> Wish:
+    return Wish("montage_s", amount)
+
+
+def shown(*spans: tuple[float, float]) -> Choice:
+    return Choice(len(spans), tuple(Span(*span) for span in spans), False)
+
+
+def test_a_higher_threshold_never_finds_more_time():
+    settings = Settings(output=OutputSettings(max_duration_s=1e6, max_segments=10_000))
+    trial = Trial(curves_with(220, noise=FIGHTS), 220.0, settings)
+    lengths = [
+        sum(span.duration_s for span in trial.choose(_with_sensitivity(settings, value)).shown)
+        for value in (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
+    ]
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[0] > lengths[-1]
+
+
+def _with_sensitivity(settings: Settings, value: float):
+    return settings.detection.model_copy(update={"sensitivity": value})
+
+
+@pytest.mark.parametrize(("amount", "value"), [(60, 2.0), (55, 2.0), (42, 3.0), (40, 3.0), (5, 4.0)])
+def test_the_value_nearest_to_the_wish_is_taken(amount: float, value: float):
+    assert nearest([row(1, 80), row(2, 60), row(3, 40), row(4, 0)], montage(amount)).value == value
+
+
+def test_what_cannot_be_reached_gives_the_most_there_is_and_says_so():
+    rows = [row(1, 30), row(2, 20)]
+    chosen = nearest(rows, montage(60))
+    assert chosen.value == 1
+    assert remarks(rows, chosen, montage(60), OutputSettings()) == [
+        "no value that was tried gives so much; 30 is the most"
+    ]
+
+
+def test_what_even_the_strictest_value_exceeds_gives_the_least_there_is_and_says_so():
+    rows = [row(1, 30), row(2, 20)]
+    chosen = nearest(rows, montage(5))
+    assert chosen.value == 2
+    assert remarks(rows, chosen, montage(5), OutputSettings()) == [
+        "no value that was tried gives so little; 20 is the least"
+    ]
+
+
+def test_moments_that_all_become_one_do_not_meet_a_wish_for_few():
+    per_hour = Wish("per_hour", 10)
+    rows = [row(0.5, 3000, moments=10), row(1, 900, moments=40), row(2, 100, moments=12), row(3, 20, moments=4)]
+    assert nearest(rows, per_hour).value == 2
+
+
+def test_the_limits_of_the_montage_are_named_when_they_decide():
+    rows = [row(1, 900, videos=10, limited=9), row(2, 800, videos=10, limited=6)]
+    (told,) = remarks(rows, nearest(rows, montage(90)), montage(90), OutputSettings())
+    assert told == "in 9 of 10 videos output.max_duration_s (90) and output.max_segments (12) decide, not the threshold"
+
+
+def test_values_between_two_of_the_table_lead_to_the_wish():
+    def seconds(value: float) -> float:
+        return 100 - 10 * value
+
+    rows = [row(value, seconds(value)) for value in (1, 2, 4, 8)]
+    wish = montage(47)
+    assert nearest(rows, wish).value == 4
+    finer = finer_values(rows, wish)
+    assert finer and all(4 < value < 8 for value in finer)
+    rows += [row(value, seconds(value)) for value in finer]
+    between = finer_values(rows, wish)
+    assert between and max(between) - min(between) < 0.5
+    assert is_met(nearest([*rows, *(row(value, seconds(value)) for value in between)], wish), wish)
+
+
+@pytest.mark.parametrize("amount", [90, 60.5, 200, 1])
+def test_a_wish_that_the_table_meets_or_cannot_meet_asks_for_no_values_between(amount: float):
+    assert finer_values([row(1, 90), row(4, 60)], montage(amount)) == []
+
+
+def test_a_highlight_that_shares_more_than_half_with_one_of_before_is_the_same():
+    before = shown((10, 20), (40, 50), (70, 80))
+    after = shown((12, 22), (46, 56), (100, 110))
+    picked = compared(before, after)
+    assert common(before.shown, after.shown) == 1
+    assert (picked.came, picked.went, picked.clips, picked.seconds) == (2, 2, 3, 30)
+
+
+def test_a_recording_without_highlights_counts_in_the_average():
+    assert row(1, 60, videos=3).montage_s == 20
+    assert Row(1, Picked(), 0, 0.0).per_hour == 0
+
+
+def test_a_wish_is_one_of_two_or_none():
+    assert wish_of(CalibrationSettings()) is None
+    assert wish_of(CalibrationSettings(montage_s=60)) == Wish("montage_s", 60)
+    assert wish_of(CalibrationSettings(per_hour=6)) == Wish("per_hour", 6)
