@@ -19,9 +19,8 @@ from tempfile import TemporaryDirectory
 
 from bench.measure import Row
 from bench.report import printed, write_report
-from bench.results import RESULTS, Results
+from bench.results import BENCHES, RESULTS, Results
 
-BENCHES = ("fingerprint", "energy", "render", "end_to_end", "deciding", "detection", "library", "manifest", "launcher")
 ROW = "row: "
 
 
@@ -30,7 +29,7 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"no such bench: {', '.join(unknown)}; there are {', '.join(BENCHES)}", file=sys.stderr)
         return 2
-    results = Results.read(RESULTS).here() if names else Results.empty().here()
+    results = (Results.read(RESULTS) if names and RESULTS.exists() else Results.empty()).here()
     failed = []
     for name in names or BENCHES:
         started = time.monotonic()

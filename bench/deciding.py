@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import recordings
-from bench.measure import Row, cost_of, cost_of_command
+from bench.measure import PROJECT, Row, cost_of, cost_of_command
 from bench.pretended import processed, project
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.manifest.database import open_engine
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from content_pipeline.media.probe import MediaInfo
 
 HOURS = 1_000
-PROJECT = Path(__file__).resolve().parents[1]
 
 
 def rows(folder: Path) -> Iterator[Row]:

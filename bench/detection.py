@@ -6,6 +6,7 @@ for the very clips they are judged on.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -44,6 +45,7 @@ Clips = Mapping[LabelledClip, Curves]
 
 def rows(_folder: Path) -> Iterator[Row]:
     if not LABELS.exists():
+        print("no labelled footage here: detection quality is not measured", file=sys.stderr)
         return
     clips = {clip: curves_of(LABELS.parent / clip.file, Settings()) for clip in read_labels(LABELS)}
     ours = _judged(clips, preset="broadband")

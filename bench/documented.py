@@ -1,4 +1,4 @@
-"""The baseline: the way the user's document does it, by the book, with librosa and moviepy.
+"""The baseline: the documented way, by the book, with librosa and moviepy.
 
     python -m bench.documented RECORDING SPANS.json MONTAGE.mp4
 

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import recordings
-from bench.measure import Cost, Row, cost_of_command
+from bench.measure import PROJECT, Cost, Row, cost_of_command
 
 SIZE_BYTES = 200_000_000
-PROJECT = Path(__file__).resolve().parents[1]
 PEER = "auto-editor"
 
 

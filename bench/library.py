@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import Row, cost_of_command
+from bench.measure import PROJECT, Row, cost_of_command
 from bench.pretended import processed, project
 from content_pipeline.agenda import Agenda, made_by_us
 from content_pipeline.library.scan import Scan, scan
@@ -18,7 +18,6 @@ from content_pipeline_tests import samples
 UNCHANGED = 1_000
 PLANNED = (100, 1_000, 10_000, 100_000)
 RECORDINGS = 24
-PROJECT = Path(__file__).resolve().parents[1]
 
 
 def rows(folder: Path) -> Iterator[Row]:

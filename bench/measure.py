@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+PROJECT = Path(__file__).resolve().parents[1]
 SAMPLE_EVERY_S = 0.05
 
 

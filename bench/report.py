@@ -6,21 +6,10 @@ from pathlib import Path
 
 from bench.chart import chart
 from bench.measure import Row
-from bench.results import Results
+from bench.results import BENCHES, Results
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 REMARKS = Path(__file__).parent / "remarks.md"
-TITLES = {
-    "fingerprint": "Fingerprint",
-    "energy": "Energy",
-    "render": "Render",
-    "end_to_end": "End to end",
-    "deciding": "Deciding again",
-    "detection": "Detection quality",
-    "library": "Libraries",
-    "manifest": "Manifest",
-    "launcher": "Run launcher",
-}
 HEAD = ("what", "ours", "baseline", "against", "ratio", "target", "")
 
 
@@ -71,7 +60,7 @@ def page(results: Results, remarks: str) -> str:
         f"the figure is held against a limit. {met} of {len(rows)} targets are met.",
         "![how much better ours is, and what was asked](performance.png)",
     ]
-    for name, title in TITLES.items():
+    for name, title in BENCHES.items():
         if name in results.benches:
             parts += [f"## {title}", _table(results.benches[name]), *_notes(results.benches[name])]
     return "\n\n".join([*parts, remarks.strip()]) + "\n"

@@ -14,6 +14,18 @@ from bench.measure import Row
 from content_pipeline import __version__
 
 RESULTS = Path(__file__).parent / "results.json"
+# Every bench, in the order it is run and told of: its module, and what it is called.
+BENCHES = {
+    "fingerprint": "Fingerprint",
+    "energy": "Energy",
+    "render": "Render",
+    "end_to_end": "End to end",
+    "deciding": "Deciding again",
+    "detection": "Detection quality",
+    "library": "Libraries",
+    "manifest": "Manifest",
+    "launcher": "Run launcher",
+}
 
 
 @dataclass(frozen=True)
@@ -28,8 +40,6 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Results:
-        if not path.exists():
-            return cls.empty()
         told = json.loads(path.read_text())
         benches = {name: [_row(row) for row in rows] for name, rows in told["benches"].items()}
         return cls(told["machine"], told["made_on"], benches)

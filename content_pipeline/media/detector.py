@@ -35,8 +35,8 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """Candidates as columns, in order of time: a thousand of them are four arrays, not three thousand objects.
+class Candidates:
+    """All of them as columns, in order of time: a thousand of them are four arrays, not three thousand objects.
 
     `rule` is the place in `rules` of the one that dropped the candidate; the one behind the last means an event.
     """
@@ -51,7 +51,7 @@ class Found:
     def is_event(self) -> NDArray[np.bool_]:
         return np.equal(self.rule, len(self.rules))
 
-    def candidates(self) -> tuple[Candidate, ...]:
+    def listed(self) -> tuple[Candidate, ...]:
         names = (*self.rules, None)
         spans = map(Span, self.starts_s.tolist(), self.ends_s.tolist())
         return tuple(map(Candidate, spans, self.scores.tolist(), (names[place] for place in self.rule.tolist())))
@@ -61,14 +61,14 @@ class Found:
 class Detection:
     """`level` and `threshold` are what was compared, per frame and in `unit`: what the plot shows."""
 
-    found: Found
+    found: Candidates
     level: Curve
     threshold: Curve
     unit: str
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        return self.found.candidates()
+        return self.found.listed()
 
     @cached_property
     def events(self) -> tuple[Candidate, ...]:

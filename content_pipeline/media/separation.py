@@ -18,6 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 from content_pipeline.media.curves import FRAME_SAMPLES, HOP_SAMPLES, Curves
 from content_pipeline.media.hops import HANN, OVERLAP, Series, rms_of_frames, window_sum
 from content_pipeline.media.medians import GROUP, HALF, RunningMedian, mirrored
+from content_pipeline.media.memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 BINS = FRAME_SAMPLES // 2 + 1
 LOUDEST_SAMPLE = 2.0**16  # full scale is 1; what lies beyond this is damage, and would not fit the codes
 
-_KEPT_BYTES = 16 << 20
 
 _HANN_POWER = float((HANN**2).sum())
 
@@ -66,9 +66,7 @@ class CurveStream:
         self._broadband_power = Series()
 
     def _allocate(self) -> None:
-        # Freed once, an untouched block this large teaches glibc to keep what each block of sound allocates and frees;
-        # else its pages go back to the system and come again as faults.
-        np.empty(_KEPT_BYTES, np.uint8)
+        keep_freed_memory()
         self._samples = np.zeros((self._frames - 1) * HOP_SAMPLES + FRAME_SAMPLES, np.float32)
         hop_bytes = HOP_SAMPLES * self._samples.itemsize
         self._framed = as_strided(self._samples, (self._frames, FRAME_SAMPLES), (hop_bytes, self._samples.itemsize))

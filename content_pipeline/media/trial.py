@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from content_pipeline.media.curves import Curves
-from content_pipeline.media.detector import Evidence, Found, detector_for
+from content_pipeline.media.detector import Candidates, Evidence, detector_for
 from content_pipeline.media.highlights import (
     DURATION_LIMIT,
     SEGMENT_LIMIT,
@@ -59,7 +59,7 @@ class Trial:
         self._settings = settings
         self._duration_s = duration_s
         self._evidence: Evidence = detector_for(settings.detection).evidence(curves)
-        self._energy = curves.broadband.astype("float64") ** 2
+        self._energy = np.square(curves.broadband, dtype=np.float64)
         limit_s = min(settings.processing.max_segment_duration_s, settings.output.max_duration_s)
         gap_s = max(settings.processing.merge_gap_s, SHORTEST_JUMP_S)
         self._windows = Windows(energy_until(self._energy), limit_s, gap_s)
@@ -68,7 +68,7 @@ class Trial:
         """What a montage would show under these settings."""
         return self.choose_from(self._evidence.decide(detection).found, detection)
 
-    def choose_from(self, found: Found, detection: DetectionSettings) -> Choice:
+    def choose_from(self, found: Candidates, detection: DetectionSettings) -> Choice:
         output = self._settings.output
         moments = self._moments(found, detection)
         if output.select == "best" or output.order != "chronological":
@@ -76,17 +76,17 @@ class Trial:
             return Choice(len(moments), tuple(sorted(walk.best_of(moments))), walk.limited)
         # What opens the montage is shown whatever its score: every window has to be known.
         arguments = self._energy, self._duration_s, detection, self._settings.processing, output
-        plan = plan_highlights(found.candidates(), *arguments)
+        plan = plan_highlights(found.listed(), *arguments)
         limited = any(one.dropped_by in (DURATION_LIMIT, SEGMENT_LIMIT) for one in plan.dropped)
         limited = limited or len(plan.kept) == output.max_segments  # of a long moment no more windows are looked for
         return Choice(len(moments), tuple(sorted(one.span for one in plan.kept)), limited)
 
-    def _moments(self, found: Found, detection: DetectionSettings) -> list[Moment]:
+    def _moments(self, found: Candidates, detection: DetectionSettings) -> list[Moment]:
         """Events widened, clamped and merged: what `plan_highlights` does, on whole columns."""
         processing, end_s = self._settings.processing, max(0.0, self._duration_s)
-        before_s = detection.event_lookback_s, processing.context_padding_s
-        starts_s = (found.starts_s - before_s[0] - before_s[1]).clip(0.0, end_s)
-        ends_s = (found.ends_s + processing.context_padding_s).clip(0.0, end_s)
+        padding_s = processing.context_padding_s
+        starts_s = (found.starts_s - detection.event_lookback_s - padding_s).clip(0.0, end_s)
+        ends_s = (found.ends_s + padding_s).clip(0.0, end_s)
         is_kept = found.is_event & (ends_s - starts_s >= SHORTEST_S - ROUNDING_S)
         starts_s, ends_s, scores = starts_s[is_kept], ends_s[is_kept], found.scores[is_kept]
         if not len(starts_s):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
-from content_pipeline.media.detector import Candidate, Found
+from content_pipeline.media.detector import Candidate, Candidates
 from content_pipeline.media.highlights import DURATION_LIMIT, SEGMENT_LIMIT, plan_highlights
 from content_pipeline.media.spans import Span
 from content_pipeline.media.trial import Trial, common
@@ -18,7 +18,7 @@ from content_pipeline.settings import Settings
 from content_pipeline_tests.properties.test_highlights_properties import Case, cases
 
 
-def as_found(candidates: Sequence[Candidate]) -> Found:
+def as_found(candidates: Sequence[Candidate]) -> Candidates:
     ordered = sorted(candidates, key=lambda one: (one.span, -one.score))
     rules = tuple({one.dropped_by for one in ordered if one.dropped_by is not None})
     places = [len(rules) if one.dropped_by is None else rules.index(one.dropped_by) for one in ordered]
@@ -27,12 +27,12 @@ def as_found(candidates: Sequence[Candidate]) -> Found:
         [one.span.end_s for one in ordered],
         [one.score for one in ordered],
     )
-    return Found(*map(np.array, columns), np.array(places, np.intp), rules)
+    return Candidates(*map(np.array, columns), np.array(places, np.intp), rules)
 
 
 @given(cases)
 def test_candidates_as_columns_are_the_same_candidates(case: Case) -> None:
-    assert sorted(as_found(case[0]).candidates(), key=repr) == sorted(case[0], key=repr)
+    assert sorted(as_found(case[0]).listed(), key=repr) == sorted(case[0], key=repr)
 
 
 @given(cases)

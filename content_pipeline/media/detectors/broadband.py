@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
-from content_pipeline.media.detector import Detection, Found, check_same_kind
+from content_pipeline.media.detector import Candidates, Detection, check_same_kind
 from content_pipeline.media.detectors.runs import count_around, crowded, narrowed, over_runs, runs
 from content_pipeline.media.detectors.surroundings import (
     NODE_FRAMES,
@@ -25,6 +25,7 @@ from content_pipeline.media.detectors.surroundings import (
     rolling_mean,
     rolling_percentile,
 )
+from content_pipeline.media.memory import keep_freed_memory
 from content_pipeline.settings import DetectionSettings
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class BroadbandEvidence:
 
     @classmethod
     def of(cls, curves: Curves, adaptive: bool) -> BroadbandEvidence:
+        keep_freed_memory()
         power, whole = _power(curves.broadband), _power(curves.rms)
         smooth = moving_mean(power, SMOOTHING_FRAMES)
         heard = _heard(smooth)
@@ -123,7 +125,7 @@ class BroadbandEvidence:
             unit="dB",
         )
 
-    def _found(self, enter_db: float, shortest_s: float) -> Found:
+    def _found(self, enter_db: float, shortest_s: float) -> Candidates:
         leave_db = max(enter_db - LEAVE_BELOW_ENTER_DB, LOWEST_DB)
         wide = runs(self.contrast > leave_db)
         # Smoothing spreads a shot over its neighbours; the unsmoothed curve says where it starts and ends.
@@ -132,7 +134,7 @@ class BroadbandEvidence:
         failed = ~np.array([*passed.values()])
         spans = np.where((exact[:, 0] < exact[:, 1])[:, None], exact, wide)
         starts_s, ends_s = (spans / FRAME_RATE_HZ).T
-        return Found(
+        return Candidates(
             starts_s,
             ends_s,
             scores=over_runs(np.add, self.power, spans) / self.average,
@@ -143,7 +145,6 @@ class BroadbandEvidence:
     def _passed(self, enter_db: float, shortest_s: float, wide: Runs, exact: Runs) -> dict[str, Mask]:
         """Which runs each rule lets pass; the first that does not is the one that dropped it."""
         entering = np.flatnonzero(self.is_noise & (self.contrast > enter_db))
-        striking = entering[self.contrast[entering] > enter_db + STRIKING_DB]
         peak = over_runs(np.maximum, self.contrast, wide)
         over_floor = np.interp(wide[:, 0] / NODE_FRAMES, np.arange(len(self.over_floor)), self.over_floor)
         duration_s = (exact[:, 1] - exact[:, 0]) / FRAME_RATE_HZ
@@ -152,9 +153,17 @@ class BroadbandEvidence:
             DROWNED: peak > enter_db,
             TONAL: count_around(entering, wide, 0) > 0,
             ISOLATED: count_around(entering, wide, _frames(BURST_REACH_S)) >= _frames(BURST_S),
-            UNEVENTFUL: self._near_action(entering, ACTION_S, wide) | self._near_action(striking, STRIKING_S, wide),
+            UNEVENTFUL: self._eventful(entering, enter_db, wide),
             TOO_SHORT: (duration_s > 0) & (duration_s >= shortest_s),
         }
+
+    def _eventful(self, entering: Places, enter_db: float, wide: Runs) -> Mask:
+        """Whether there is action around a run, long or striking."""
+        near = self._near_action(entering, ACTION_S, wide)
+        if near.all():
+            return near
+        striking = entering[self.contrast[entering] > enter_db + STRIKING_DB]
+        return near | self._near_action(striking, STRIKING_S, wide)
 
     def _near_action(self, frames: Places, least_s: float, wide: Runs) -> Mask:
         """Whether somewhere around a run there is enough of the frames; a short recording has room for less."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
-from content_pipeline.media.detector import Detection, Found, check_same_kind
+from content_pipeline.media.detector import Candidates, Detection, check_same_kind
 from content_pipeline.media.detectors.runs import over_runs, runs
 from content_pipeline.settings import DetectionSettings
 
@@ -50,10 +50,10 @@ class ClassicEvidence:
             return settings.rms_threshold
         return max(self.usual + settings.sensitivity * self.spread, settings.rms_threshold)
 
-    def _found(self, threshold: float, shortest_s: float) -> Found:
+    def _found(self, threshold: float, shortest_s: float) -> Candidates:
         above = runs(self.level > threshold)
         starts_s, ends_s = (above / FRAME_RATE_HZ).T
-        return Found(
+        return Candidates(
             starts_s,
             ends_s,
             scores=over_runs(np.maximum, self.level, above),

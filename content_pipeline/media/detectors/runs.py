@@ -33,13 +33,13 @@ def over_runs(combine: np.ufunc, values: NDArray[np.float32], of: Runs) -> NDArr
 
 def narrowed(of: Runs, mask: NDArray[np.bool_]) -> Runs:
     """Each run cut down to its first and last true frame of `mask`; without one it becomes empty."""
-    true_frames = np.flatnonzero(mask)
-    if len(true_frames) == 0:
+    true = runs(mask)
+    if len(true) == 0:
         return np.column_stack((of[:, 0], of[:, 0]))
-    after = np.searchsorted(true_frames, of[:, 0])
-    before = np.searchsorted(true_frames, of[:, 1]) - 1
-    first = true_frames[np.minimum(after, len(true_frames) - 1)]
-    end = true_frames[np.maximum(before, 0)] + 1
+    after = np.searchsorted(true[:, 1], of[:, 0], side="right")
+    before = np.searchsorted(true[:, 0], of[:, 1]) - 1
+    first = np.maximum(true[np.minimum(after, len(true) - 1), 0], of[:, 0])
+    end = np.minimum(true[np.maximum(before, 0), 1], of[:, 1])
     return np.where((after <= before)[:, None], np.column_stack((first, end)), of[:, :1])
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from bench.chart import chart
+from bench.chart import LINE_PX, NAMES_PX, SCALE_PX, TOP_PX, chart
 from bench.measure import Row, cost_of, cost_of_command
 from bench.report import DOCS, REMARKS, page, printed
 from bench.results import RESULTS, Results
+from content_pipeline.media.preview.canvas import GREEN, VERMILION
 
 LESS = Row("energy: CPU", ours=2.0, baseline=50.0, unit="s", target=25, against="librosa")
 MORE = Row("event F1", ours=0.9, baseline=0.85, unit="", target=1, better="more")
@@ -46,10 +47,19 @@ def test_what_is_missed_is_said_in_the_table_and_on_the_page():
     assert text.endswith("Why it is missed.\n")
 
 
-def test_the_plot_has_a_bar_for_every_row():
-    one, two = (Results.empty().having("energy", rows) for rows in ([LESS], [LESS, MISSED]))
-    heights = [Image.open(BytesIO(chart(results))).height for results in (one, two)]
-    assert heights[0] < heights[1]
+def test_the_plot_has_a_bar_for_every_row_in_the_colour_of_its_verdict():
+    image = Image.open(BytesIO(chart(Results.empty().having("energy", [LESS, MISSED])))).convert("RGB")
+    for number, (colour, other) in enumerate(((GREEN, VERMILION), (VERMILION, GREEN))):
+        top = TOP_PX + LINE_PX * number
+        line = image.crop((NAMES_PX, top, NAMES_PX + SCALE_PX, top + LINE_PX))
+        seen = [line.getpixel((x, y)) for x in range(line.width) for y in range(line.height)]
+        assert sum(_is_near(pixel, colour) for pixel in seen) > 100
+        assert not any(_is_near(pixel, other) for pixel in seen)
+
+
+def _is_near(pixel: object, colour: tuple[int, int, int]) -> bool:
+    assert isinstance(pixel, tuple)
+    return all(abs(one - other) < 12 for one, other in zip(pixel, colour, strict=True))
 
 
 def test_the_page_of_the_docs_is_made_from_the_results_that_are_kept():
