@@ -6,8 +6,11 @@ import ctypes
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from typing import IO
 
 _PR_SET_PDEATHSIG = 1
 
@@ -28,3 +31,48 @@ def dying_with(parent: int) -> Callable[[], None]:
             os._exit(1)
 
     return die_with_parent
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A forked process that does one thing, and says what came of it through a pipe.
+
+    Plain `fork`, because workers may be daemonic `multiprocessing` processes, which may have no children.
+    """
+
+    pid: int
+    pipe: int
+
+    @classmethod
+    def start(cls, speak: Callable[[IO[bytes]], None]) -> Helper:
+        reading, writing = os.pipe()
+        die_with_parent = dying_with(os.getpid())
+        pid = os.fork()
+        if pid == 0:
+            _speak_and_end(speak, reading, writing, die_with_parent)
+        os.close(writing)
+        return cls(pid, reading)
+
+    def stop(self) -> None:
+        os.close(self.pipe)
+        os.kill(self.pid, signal.SIGKILL)  # until it is waited for, the number cannot be anyone else's
+        os.waitpid(self.pid, 0)
+
+
+def _speak_and_end(
+    speak: Callable[[IO[bytes]], None], reading: int, writing: int, die_with_parent: Callable[[], None]
+) -> None:
+    """The child's whole life: it must never return into the code that forked it."""
+    try:
+        os.close(reading)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        die_with_parent()
+        with os.fdopen(writing, "wb") as pipe:
+            speak(pipe)
+    except BrokenPipeError:
+        pass  # nobody listens any more
+    except BaseException:  # noqa: BLE001 - the boundary of a process: report, then end
+        traceback.print_exc()
+    finally:
+        os._exit(0)  # whether all was said is heard at the other end

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import select
-import signal
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import IO
@@ -19,7 +18,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from content_pipeline.lifetime import dying_with
+from content_pipeline.lifetime import Helper
 from content_pipeline.media.audio import AudioReport, MonoBlocks
 from content_pipeline.media.curves import FRAME_RATE_HZ, HOP_SAMPLES, SAMPLE_RATE_HZ, Curves, pack, unpack
 from content_pipeline.media.probe import MediaInfo
@@ -82,17 +81,17 @@ def measure_in_parts(task: TrackTask, processes: int) -> Measured | None:
     parts = split(task.duration_s, processes)
     if len(parts) < 2:
         return None
-    helpers = [_Helper.start(task, part) for part in parts[1:]]
+    helpers = [Helper.start(_told(task, part)) for part in parts[1:]]
 
     def progress(fraction: float) -> None:
-        if any(helper.has_failed for helper in helpers):
+        if any(_has_failed(helper) for helper in helpers):
             raise _Uncertain  # the rest of the work would be thrown away
         task.progress(fraction)
 
     try:
         measured = [_measure(replace(task, progress=progress), parts[0])]
         for helper in helpers:
-            result = helper.result()
+            result = _result(helper)
             if result is None:
                 return None
             measured.append(result)
@@ -148,58 +147,29 @@ def _joined(parts: list[Part], measured: list[Measured]) -> Measured | None:
     return curves, replace(first, decoded_s=last.end_s - first.start_s)
 
 
-@dataclass(frozen=True)
-class _Helper:
-    """A forked process that measures one part and sends it back through a pipe.
+def _told(task: TrackTask, part: Part) -> Callable[[IO[bytes]], None]:
+    """What a helper does: measures a part, and sends it back; nothing where it cannot."""
 
-    Plain `fork`, because workers may be daemonic `multiprocessing` processes, which may have no children.
-    """
+    def speak(pipe: IO[bytes]) -> None:
+        try:
+            measured = _measure(replace(task, progress=lambda fraction: None), part)
+        except _Uncertain:
+            return
+        _send(measured, pipe)
 
-    pid: int
-    results: IO[bytes]
-
-    @classmethod
-    def start(cls, task: TrackTask, part: Part) -> _Helper:
-        reading, writing = os.pipe()
-        die_with_parent = dying_with(os.getpid())
-        pid = os.fork()
-        if pid == 0:
-            os.close(reading)
-            _run_helper(task, part, writing, die_with_parent)
-        os.close(writing)
-        return cls(pid, os.fdopen(reading, "rb"))
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether it has ended without a result: its end of the pipe is closed, and there is nothing to read."""
-        poll = select.poll()
-        poll.register(self.results, select.POLLIN)
-        return any(event & select.POLLHUP and not event & select.POLLIN for _, event in poll.poll(0))
-
-    def result(self) -> Measured | None:
-        return _receive(self.results.read())
-
-    def stop(self) -> None:
-        self.results.close()
-        os.kill(self.pid, signal.SIGKILL)  # until it is waited for, the number cannot be anyone else's
-        os.waitpid(self.pid, 0)
+    return speak
 
 
-def _run_helper(task: TrackTask, part: Part, writing: int, die_with_parent: Callable[[], None]) -> None:
-    """The child's whole life: it must never return into the code that forked it."""
-    status = 1
-    try:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
-        die_with_parent()
-        measured = _measure(replace(task, progress=lambda fraction: None), part)
-        with os.fdopen(writing, "wb") as results:
-            _send(measured, results)
-        status = 0
-    except _Uncertain:
-        pass
-    finally:
-        os._exit(status)
+def _has_failed(helper: Helper) -> bool:
+    """Whether it has ended without a result: its end of the pipe is closed, and there is nothing to read."""
+    poll = select.poll()
+    poll.register(helper.pipe, select.POLLIN)
+    return any(event & select.POLLHUP and not event & select.POLLIN for _, event in poll.poll(0))
+
+
+def _result(helper: Helper) -> Measured | None:
+    with os.fdopen(helper.pipe, "rb", closefd=False) as pipe:
+        return _receive(pipe.read())
 
 
 def _send(measured: Measured, results: IO[bytes]) -> None:
