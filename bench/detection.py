@@ -14,10 +14,10 @@ import numpy as np
 
 from bench.measure import Row
 from bench.recordings import FOOTAGE
-from content_pipeline.cli.evaluate import curves_of
 from content_pipeline.media.curves import Curves
 from content_pipeline.media.detector import Candidate, detector_for
 from content_pipeline.media.detectors.runs import runs
+from content_pipeline.media.energy import primary_curves
 from content_pipeline.media.evaluation import (
     Judgement,
     at_level,
@@ -47,7 +47,7 @@ def rows(_folder: Path) -> Iterator[Row]:
     if not LABELS.exists():
         print("no labelled footage here: detection quality is not measured", file=sys.stderr)
         return
-    clips = {clip: curves_of(LABELS.parent / clip.file, Settings()) for clip in read_labels(LABELS)}
+    clips = {clip: primary_curves(LABELS.parent / clip.file, Settings()) for clip in read_labels(LABELS)}
     ours = _judged(clips, preset="broadband")
     unseen = held_out({value: _judged(clips, preset="broadband", sensitivity=value) for value in SENSITIVITIES})
     classic = max(_classic(clips, value).agreement.f1 for value in CLASSIC_THRESHOLDS)
@@ -100,7 +100,7 @@ def _classic(clips: Clips, threshold: float) -> Judgement:
 
 
 def _found(path: Path) -> list[Span]:
-    events = detector_for(DetectionSettings()).detect(curves_of(path, Settings())).events
+    events = detector_for(DetectionSettings()).detect(primary_curves(path, Settings())).events
     return merged_spans((event.span for event in events), 2.0)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from content_pipeline.cli.options import resolve, settings_options
-from content_pipeline.cli.printing import print_document, print_result
+from content_pipeline.cli.printing import print_document, print_note, print_result
+from content_pipeline.errors import PipelineError, printable
 from content_pipeline.settings import Settings, flatten
+
+if TYPE_CHECKING:
+    from content_pipeline.manifest.calibrations import Applied
 
 
 @click.group()
@@ -23,8 +27,10 @@ def show(as_json: bool, config_file: str | None, state_dir: str | None, assignme
     """Each setting, its value, and where it came from."""
     resolved = resolve(config_file, state_dir, assignments)
     values = flatten(resolved.settings.model_dump(mode="json"))
+    applied = _applied(resolved.settings)
     if as_json:
-        print_document({key: {"value": value, "origin": resolved.origins[key]} for key, value in values.items()})
+        shown_settings = {key: {"value": value, "origin": resolved.origins[key]} for key, value in values.items()}
+        print_document({**shown_settings, "calibrations": [_as_document(one, resolved.settings) for one in applied]})
         return
     from rich import box
     from rich.table import Table
@@ -40,6 +46,34 @@ def show(as_json: bool, config_file: str | None, state_dir: str | None, assignme
             Text(key), Text(shown(value)), Text(origin, "" if origin == "default" else "bold"), Text(descriptions[key])
         )
     print_result(table)
+    for one in applied:
+        how = "" if one.counts_for(resolved.settings) else ", which does not count with these settings"
+        print_result(f"Calibrated: {one.name} {one.value:g} for {printable(one.library)}{how}")
+
+
+def _applied(settings: Settings) -> list[Applied]:
+    """What libraries have in place of the settings. No manifest is made for it, and one that fails hides no setting."""
+    from content_pipeline.manifest.calibrations import Calibrations
+    from content_pipeline.manifest.database import holds_manifest
+    from content_pipeline.manifest.opening import open_manifest
+
+    try:
+        if not holds_manifest(settings.manifest_url):
+            return []
+        return Calibrations(open_manifest(settings).engine).all()
+    except PipelineError as error:
+        print_note(f"Which calibrations are applied cannot be told: {error}")
+        return []
+
+
+def _as_document(applied: Applied, settings: Settings) -> dict[str, Any]:
+    return {
+        "library": printable(applied.library),
+        "setting": applied.name,
+        "value": applied.value,
+        "preset": applied.preset,
+        "counts": applied.counts_for(settings),
+    }
 
 
 def describe_settings() -> dict[str, str]:

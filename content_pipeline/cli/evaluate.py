@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from content_pipeline.cli.options import resolve, settings_options
-from content_pipeline.cli.printing import print_document, print_note, print_result
+from content_pipeline.cli.printing import counted, print_document, print_note, print_result, shortened, stdout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from content_pipeline.settings import Settings
 
 MEASURES = ("event_precision", "event_recall", "event_f1", "time_f1", "false_events_quiet", "montage_share")
+TITLES = ("precision", "recall", "F1", "time F1", "false in\nquiet", "montage")
+SHORTEST_NAME = 12
 
 
 def _finite(_context: click.Context, _option: click.Parameter, value: float) -> float:
@@ -31,7 +33,7 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float) -> 
 @click.option(
     "--labels", required=True, type=click.Path(), help="JSON file of the labelled clips, which lie beside it."
 )
-@click.option("--preset", help="The detector to judge [broadband].")
+@click.option("--preset", help="The detector to judge [as in the settings].")
 @click.option(
     "--gain-db", default=0.0, callback=_finite, help="Judge as if every clip had been recorded at another level [0]."
 )
@@ -108,19 +110,22 @@ def _print(judgement: Judgement) -> None:
 
     from content_pipeline.errors import printable
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("clip", overflow="fold")
-    for title in ("precision", "recall", "F1", "time F1", "false in quiet", "montage"):
-        table.add_column(title, justify="right")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
+    table.add_column("clip", no_wrap=True)
+    for title in TITLES:
+        table.add_column(title, justify="right", no_wrap=True)
+    room = stdout().width - sum(max(len("0.00"), *map(len, title.splitlines())) + 2 for title in TITLES)
     document = as_document(judgement)
     for row in document["clips"]:
-        table.add_row(Text(printable(row["file"])), *_cells(row))
+        table.add_row(Text(shortened(printable(row["file"]), max(room, SHORTEST_NAME))), *_cells(row))
     table.add_section()
     table.add_row("all", *_cells(document))
     print_result(table)
-    print_result("montage: the share of the best 20 seconds that is a fight")
     if judgement.empty_montages:
-        print_result(f"{judgement.empty_montages} montages of clips with fights are empty, and count as a share of 0")
+        empty = f"{counted(judgement.empty_montages, 'clip')} with fights"
+        print_result(f"{empty} came to an empty montage, which counts as a share of 0")
+    print_result("montage: the share of the best 20 seconds that is a fight")
+    print_result("precision: the share of the events found that are fights; recall: the share of the fights found")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -135,23 +140,13 @@ def _measured(paths: Sequence[Path], settings: Settings) -> list[Curves]:
     from multiprocessing import get_context
 
     from content_pipeline.lifetime import dying_with
+    from content_pipeline.media.energy import primary_curves
 
-    print_note(f"Measuring the sound of {len(paths)} clips")
+    print_note(f"Measuring the sound of {counted(len(paths), 'clip')}")
     processes = min(settings.worker_count, len(paths))
     with ProcessPoolExecutor(processes, get_context("fork"), initializer=dying_with(os.getpid())) as pool:
         try:
-            return list(pool.map(curves_of, paths, [settings] * len(paths)))
+            return list(pool.map(primary_curves, paths, [settings] * len(paths)))
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)  # the first clip that cannot be read decides
             raise
-
-
-def curves_of(path: Path, settings: Settings) -> Curves:
-    """The curves that detection reads, exactly as `process` measures them."""
-    from content_pipeline.media.energy import measure
-    from content_pipeline.media.probe import probe
-    from content_pipeline.media.source import open_source
-
-    with open_source(path, path.parent) as source:
-        energy = measure(source, probe(source, settings.limits), settings.energy, settings.detection.hpss_margin)
-    return energy.tracks[energy.primary]

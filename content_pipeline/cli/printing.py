@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 LONG_DOCUMENT = 200_000
+WISHES = {"montage_s": "s of montage per video", "per_hour": "moments an hour"}
 
 
 @cache
@@ -51,3 +52,30 @@ def print_error(message: str, hint: str | None = None) -> None:
     print(f"content-ai: {message}", file=sys.stderr)
     if hint:
         print(f"            {hint}", file=sys.stderr)
+
+
+# --- how things are put
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 video`, `2 videos`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def lasting(seconds: float) -> str:
+    """How long something is, in the largest unit that leaves a number worth reading."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+def wished(wish: dict[str, Any]) -> str:
+    return f"{wish['amount']:g} {WISHES[wish['kind']]}"
+
+
+def shortened(text: str, most: int) -> str:
+    """Without its middle when it is too long: names often differ at their ends."""
+    if len(text) <= most:
+        return text
+    ending = (most - 1) // 2
+    return f"{text[: most - 1 - ending]}…{text[len(text) - ending :]}"

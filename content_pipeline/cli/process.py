@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import time
 from collections.abc import Sequence
@@ -14,9 +15,10 @@ import click
 from content_pipeline.agenda import made_by_us
 from content_pipeline.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, EXIT_USAGE
 from content_pipeline.cli.options import resolve, settings_options
-from content_pipeline.cli.printing import print_document, print_error, print_note
+from content_pipeline.cli.printing import counted, print_document, print_error, print_note
 from content_pipeline.errors import EnvironmentalError, LibraryOffline, MissingFile, hint_for, printable
 from content_pipeline.library.scan import Scan, scan
+from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.opening import open_manifest
@@ -160,7 +162,14 @@ def _announce(found: Scan, settings: Settings) -> None:
     if not found.recordings and not found.refused:
         print_note(f"No recordings ({', '.join(settings.library.extensions)}) in {printable(found.root)}.")
     for kind, count in sorted(found.passed_over.items()):
-        print_note(f"Passed over: {count} {kind}{'s' if count > 1 else ''} with a recording's ending.")
+        print_note(f"Passed over: {counted(count, kind)} with a recording's ending.")
+    try:
+        applied = Calibrations(open_manifest(settings).engine).of_library(found.root)
+    except EnvironmentalError:
+        return  # told of when the batch begins
+    if applied is not None and applied.counts_for(settings):
+        undo = f"`content-ai tune -i {shlex.quote(printable(found.root))} --reset` undoes it"
+        print_note(f"Calibrated: {applied.name} {applied.value:g} for this library; {undo}.")
 
 
 def run_batch(

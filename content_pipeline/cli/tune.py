@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from content_pipeline.cli.options import resolve, settings_options
-from content_pipeline.cli.printing import print_document, print_note, print_result
+from content_pipeline.cli.printing import counted, lasting, print_document, print_note, print_result, wished
 from content_pipeline.errors import printable
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.opening import open_manifest
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from content_pipeline.stages.workbench import StageResult
 
 BY_HAND = "asked for by a person"
-UNITS = {"montage_s": "s of montage per video", "per_hour": "moments an hour"}
 
 
 @click.command()
@@ -29,7 +28,7 @@ UNITS = {"montage_s": "s of montage per video", "per_hour": "moments an hour"}
 @click.option(
     "--per-hour", type=float, help="Wish: moments found in an hour of recording, before the montage's limits."
 )
-@click.option("--setting", help="What is tuned: sensitivity or rms_threshold [sensitivity].")
+@click.option("--setting", help="What is tuned: sensitivity or rms_threshold [as in the settings].")
 @click.option("--values", help="The values to try, with commas; one alone can be applied without a wish.")
 @click.option("--apply", "wants_apply", is_flag=True, help="Make the value count for the library's videos.")
 @click.option("--reset", "wants_reset", is_flag=True, help="Go by the settings again.")
@@ -95,7 +94,7 @@ def _tune(settings: Settings, folder: Path, wants_apply: bool, as_json: bool) ->
         videos = "its videos are decided anew by the next `content-ai process`, from cached curves"
         print_result(f"Applied: {after.name} {after.value:g}; {videos}.")
     elif document["value"] is not None:
-        print_result("`--apply` makes it count for this library.")
+        _print_what_next(document)
     return 0
 
 
@@ -143,7 +142,7 @@ def _applied(applied: Applied) -> dict[str, Any]:
 
 def _print(document: dict[str, Any], applied: Applied | None, settings: Settings) -> None:
     now = document["now"]
-    print_result(f"{document['library']}: {document['videos']} videos, {document['hours']:.1f} h of recording.")
+    print_result(f"{document['library']}: {_how_much(document)}.")
     if document["without_curves"]:
         print_note(f"Left out: {document['without_curves']} without curves yet; `content-ai process` makes them.")
     how = " (calibration)" if now["calibrated"] else ""
@@ -159,11 +158,24 @@ def _print(document: dict[str, Any], applied: Applied | None, settings: Settings
         print_note("Calibrations are turned off by `calibration.use`, or by a threshold given as a flag.")
 
 
+def _how_much(document: dict[str, Any]) -> str:
+    return f"{counted(document['videos'], 'video')}, {lasting(3600 * document['hours'])} of recording"
+
+
 def _print_choice(document: dict[str, Any]) -> None:
-    wish, unit = document["wish"], UNITS[document["wish"]["kind"]]
+    wish = document["wish"]
     row = next(row for row in document["table"] if row["is_chosen"])
-    found = f"{document['setting']} {row['value']:g} gives {row[wish['kind']]:.4g}"
-    print_result(f"Wish: {wish['amount']:g} {unit}; {found}.")
+    found = f"{document['setting']} {row['value']:g} gives {row[wish['kind']]:.1f}"
+    print_result(f"Wish: {wished(wish)}; {found}.")
+
+
+def _print_what_next(document: dict[str, Any]) -> None:
+    """Nothing is recommended that would not help."""
+    chosen = f"{document['setting']} {document['value']:g}"
+    if any(row["is_now"] and row["is_chosen"] for row in document["table"]):
+        print_result(f"{chosen} counts for this library already.")
+    elif document["wish"] is None or document["is_in_reach"]:
+        print_result(f"`--apply` makes {chosen} count for this library.")
 
 
 def _table(document: dict[str, Any]) -> Table:
@@ -174,8 +186,9 @@ def _table(document: dict[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))  # fits 80 columns
     for title in (document["setting"], "clips", "seconds", "mean s", "moments/h", "limited", "change", ""):
         table.add_column(title, justify="left" if not title else "right", no_wrap=True)
+    chosen = "<- chosen" if document["wish"] is None else "<- wish"
     for row in document["table"]:
-        marks = [mark for mark, is_so in (("now", row["is_now"]), ("<- wish", row["is_chosen"])) if is_so]
+        marks = [mark for mark, is_so in (("now", row["is_now"]), (chosen, row["is_chosen"])) if is_so]
         cells = (
             f"{row['value']:g}",
             str(row["clips"]),

@@ -57,6 +57,11 @@ class Calibrations:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
+    def all(self) -> list[Applied]:
+        with connected(self._engine) as connection:
+            found = connection.execute(sa.select(table).order_by(table.c.library))
+            return [Applied(**row._mapping) for row in found]
+
     def of_library(self, library: Path) -> Applied | None:
         return self._first(sa.select(table).where(table.c.library == str(library)))
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -36,12 +37,7 @@ _POSTGRES = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval"
 
 def open_engine(url: str) -> sa.Engine:
     """An engine of this process; after a fork, parent and child each have their own connections."""
-    try:
-        # A path is taken as it is: `?` and `%` are letters in it, not parts of a URL.
-        path = url.removeprefix("sqlite:///")
-        parsed = sa.make_url(url) if path == url else sa.URL.create("sqlite", database=path)
-    except sa.exc.ArgumentError as error:
-        raise BadSettings(f"`db` = {url!r} is neither a path nor a database URL") from error
+    parsed = _parsed(url)
     match parsed.get_backend_name():
         case "sqlite":
             engine = sqlite_engine(parsed)
@@ -52,6 +48,25 @@ def open_engine(url: str) -> sa.Engine:
     _engines.add(engine)
     _open(engine)
     return engine
+
+
+def holds_manifest(url: str) -> bool:
+    """Whether there is a manifest to open. Looking makes none, nor a folder for it."""
+    parsed = _parsed(url)
+    if parsed.get_backend_name() != "postgresql":
+        return parsed.database is not None and Path(parsed.database).is_file()
+    engine = _postgres_engine(parsed)
+    with connected(engine):
+        return _version(engine) is not None
+
+
+def _parsed(url: str) -> sa.URL:
+    """A path is taken as it is: `?` and `%` are letters in it, not parts of a URL."""
+    try:
+        path = url.removeprefix("sqlite:///")
+        return sa.make_url(url) if path == url else sa.URL.create("sqlite", database=path)
+    except sa.exc.ArgumentError as error:
+        raise BadSettings(f"`db` = {url!r} is neither a path nor a database URL") from error
 
 
 def _postgres_engine(url: sa.URL) -> sa.Engine:

@@ -34,6 +34,7 @@ class Move(StrEnum):
     RESUME = "resume"
     RETRY = "retry"
     SPOIL = "spoil"  # what it made no longer holds
+    ASK = "ask"  # somebody wants it, new or waiting: it goes on waiting, with what was asked of it
     RESTORE = "restore"  # it was done before the manifest was lost
 
 
@@ -50,6 +51,7 @@ MOVES: dict[Move, dict[State, State]] = {
     Move.RESUME: dict.fromkeys((State.CANCELLED, State.DISCARDED), State.PENDING),
     Move.RETRY: {State.FAILED: State.PENDING},
     Move.SPOIL: {State.SUCCEEDED: State.DIRTY},
+    Move.ASK: {State.PENDING: State.PENDING, State.DIRTY: State.DIRTY},
     Move.RESTORE: {State.PENDING: State.SUCCEEDED},
 }
 

@@ -103,7 +103,7 @@ def ask(tx: Transaction, request: Request, reason: str) -> Job:
     if by is not None:
         move(tx, [job], by, reason, {**FORGIVEN, **_soon(tx, request.priority), "metadata": request.metadata})
     elif job.status is not State.RUNNING:
-        tx.connection.execute(sa.update(job_items).where(*its).values(metadata=request.metadata))
+        move(tx, [job], Move.ASK, reason, {"metadata": request.metadata})
     return job
 
 

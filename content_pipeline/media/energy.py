@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from content_pipeline.errors import BadSettings, CorruptMedia, NoAudio, printable
 from content_pipeline.media.audio import AudioReport
 from content_pipeline.media.curves import Curves
 from content_pipeline.media.loudest import loudest_track
-from content_pipeline.media.probe import MediaInfo
-from content_pipeline.media.source import Source
-from content_pipeline.settings import EnergySettings
+from content_pipeline.media.probe import MediaInfo, probe
+from content_pipeline.media.source import Source, open_source
+from content_pipeline.settings import EnergySettings, Settings
 
 Progress = Callable[[float], None]
 
@@ -48,6 +49,13 @@ def measure(
         tracks[track], reports[track] = _measure_track(source, info, track, hpss_margin, share, processes)
         check_complete(source, info, reports[track], settings.max_missing_share)
     return Energy(tracks, primary, reports)
+
+
+def primary_curves(path: Path, settings: Settings) -> Curves:
+    """The curves that detection reads of a recording, exactly as the energy stage measures them."""
+    with open_source(path, path.parent) as source:
+        energy = measure(source, probe(source, settings.limits), settings.energy, settings.detection.hpss_margin)
+    return energy.tracks[energy.primary]
 
 
 def _choose(source: Source, info: MediaInfo, settings: EnergySettings) -> tuple[int, list[int]]:

@@ -68,10 +68,6 @@ class Agreement:
     def time_f1(self) -> float:
         return _ratio(2 * self.common_s, self.detected_s + self.labelled_s)
 
-    @property
-    def false_events(self) -> int:
-        return self.detected - self.found
-
 
 NOTHING = Agreement(0, 0, 0, 0.0, 0.0, 0.0)
 

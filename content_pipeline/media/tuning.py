@@ -87,22 +87,48 @@ def wish_of(settings: CalibrationSettings) -> Wish | None:
 # --- choosing a value
 
 
-def nearest(rows: Sequence[Row], wish: Wish) -> Row:
-    """The value that comes nearest to the wish, looked for from the strictest down.
+def nearest(rows: Sequence[Row], wish: Wish, now: float | None = None) -> Row:
+    """The value that comes nearest to the wish; the one that counts now, if what it gives is as good as the same.
+
+    One that picks nothing is taken only when all do: whoever wishes for a little does not wish for none.
+    """
+    finding = [row for row in rows if row.picked.clips]
+    best = _nearest(finding if finding else rows, wish)
+    current = next((row for row in rows if row.value == now), None)
+    return best if current is None or not _as_good(rows, current, best, wish) else current
+
+
+def _nearest(rows: Sequence[Row], wish: Wish) -> Row:
+    """Looked for from the strictest down.
 
     More time is found the lower the threshold, but not more moments for ever: in the end they all become one.
     So what counts is the first value that reaches the wish, or the one before it. None does: the one with most.
     """
-    from_the_strictest = sorted(rows, key=lambda row: -row.value)
+    too_much, too_little = _around(rows, wish)
+    if too_much is None:
+        return max(sorted(rows, key=lambda row: -row.value), key=wish.given_by)
+    if too_little is None:
+        return too_much
+    return min((too_little, too_much), key=lambda row: abs(wish.given_by(row) - wish.amount))
+
+
+def _around(rows: Sequence[Row], wish: Wish) -> tuple[Row | None, Row | None]:
+    """The strictest value that reaches the wish, if any does, and the next stricter one, which does not."""
     before: Row | None = None
-    for row in from_the_strictest:
+    for row in sorted(rows, key=lambda row: -row.value):
         if wish.given_by(row) >= wish.amount:
-            is_nearer = before is not None and abs(wish.given_by(before) - wish.amount) <= abs(
-                wish.given_by(row) - wish.amount
-            )
-            return before if before is not None and is_nearer else row
+            return row, before
         before = row
-    return max(from_the_strictest, key=wish.given_by)
+    return None, before
+
+
+def _as_good(rows: Sequence[Row], current: Row, best: Row, wish: Wish) -> bool:
+    """Whether nothing is won by going from one to the other, nor by any value on the way."""
+    low, high = sorted((current.value, best.value))
+    given = wish.given_by(best)
+    on_the_way = [wish.given_by(row) for row in rows if low <= row.value <= high]
+    is_alike = all(abs(one - given) <= NEAR_ENOUGH * given for one in on_the_way)
+    return is_alike and (is_met(current, wish) or not is_met(best, wish))
 
 
 def is_met(row: Row, wish: Wish) -> bool:
@@ -124,15 +150,42 @@ def _rounded(value: float) -> float:
     return float(f"{value:.{VALUE_DIGITS}g}")
 
 
-def remarks(rows: Sequence[Row], chosen: Row, wish: Wish, output: OutputSettings) -> list[str]:
+# --- what to know about it
+
+
+def is_in_reach(rows: Sequence[Row], wish: Wish) -> bool:
+    """Whether the wish lies between what two values give, or as good as: if not, none of them is worth taking."""
+    return None not in _around(rows, wish) or is_met(nearest(rows, wish), wish)
+
+
+def remarks(rows: Sequence[Row], chosen: Row, wish: Wish | None, output: OutputSettings) -> list[str]:
     """What a person should know before taking the value: whether it gives what was wished for, and if not, why."""
-    told = []
-    given = [wish.given_by(row) for row in rows]
-    if max(given) < wish.amount and not is_met(chosen, wish):
-        told.append(f"no value that was tried gives so much; {max(given):.4g} is the most")
-    if min(given) > wish.amount and not is_met(chosen, wish):
-        told.append(f"no value that was tried gives so little; {min(given):.4g} is the least")
+    told = [] if chosen.picked.clips else [f"{chosen.value:g} picks nothing from any video"]
+    if wish is None:
+        return told
     limits = f"output.max_duration_s ({output.max_duration_s:g}) and output.max_segments ({output.max_segments})"
+    if not is_in_reach(rows, wish):
+        return [*told, _out_of_reach(rows, chosen, wish, limits)]
+    too_much, too_little = _around(rows, wish)
+    if not is_met(chosen, wish) and too_much is not None and too_little is not None:
+        told.append(f"nothing nearer lies between {_as_told(too_much, wish)} and {_as_told(too_little, wish)}")
     if wish.kind == "montage_s" and 2 * chosen.picked.limited > chosen.videos:
         told.append(f"in {chosen.picked.limited} of {chosen.videos} videos {limits} decide, not the threshold")
     return told
+
+
+def _as_told(row: Row, wish: Wish) -> str:
+    return f"{row.value:g} ({wish.given_by(row):.1f} {'s' if wish.kind == 'montage_s' else 'an hour'})"
+
+
+def _out_of_reach(rows: Sequence[Row], chosen: Row, wish: Wish, limits: str) -> str:
+    """How far the values go, and what would lead further."""
+    strictest, most = max(rows, key=lambda row: row.value), max(wish.given_by(row) for row in rows)
+    if wish.given_by(strictest) > wish.amount:
+        helps = f"stricter values, or lower {limits}" if wish.kind == "montage_s" else "stricter values"
+        return f"even the strictest value, {_as_told(strictest, wish)}, gives more; what would help: {helps}"
+    if wish.kind == "montage_s" and chosen.picked.limited:
+        helps = f"higher {limits}"
+    else:
+        helps = "longer recordings" if wish.kind == "montage_s" else "recordings in which more happens"
+    return f"no value that was tried gives so much, {most:.1f} is the most; what would help: {helps}"

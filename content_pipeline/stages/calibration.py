@@ -24,6 +24,7 @@ from content_pipeline.media.tuning import (
     Row,
     Wish,
     finer_values,
+    is_in_reach,
     is_met,
     nearest,
     remarks,
@@ -138,7 +139,7 @@ def _make(
     rows = _table(bench, videos, values, now)
     if wish is not None:
         rows = _with_the_nearest(bench, videos, rows, wish, now)
-    chosen = _chosen(rows, settings, wish)
+    chosen = _chosen(rows, settings, wish, now)
     draft.write_json(
         "calibration.json",
         {
@@ -148,7 +149,8 @@ def _make(
             "value": None if chosen is None else chosen.value,
             "wish": None if wish is None else asdict(wish),
             "is_met": chosen is not None and wish is not None and is_met(chosen, wish),
-            "remarks": [] if chosen is None or wish is None else remarks(rows, chosen, wish, settings.output),
+            "is_in_reach": wish is not None and is_in_reach(rows, wish),
+            "remarks": [] if chosen is None else remarks(rows, chosen, wish, settings.output),
             "now": _now(library.applied, settings),
             "hours": _hours(videos),
             "table": [_as_json(row, row is chosen, now, settings) for row in rows],
@@ -174,18 +176,24 @@ def _with_the_nearest(
     for _ in range(MOST_SEARCHES):
         finer = finer_values(tried, wish)
         tried = [*tried, *(_table(bench, videos, finer, now) if finer else [])]
-    best = nearest(tried, wish)
-    if wish.given_by(best) == wish.given_by(nearest(rows, wish)):
+    best = nearest(tried, wish, _counts_now(bench.settings, now))
+    if best in rows or wish.given_by(best) == wish.given_by(nearest(rows, wish)):
         return rows  # what gives the same has a rounder number
     return sorted([*rows, best], key=lambda row: row.value)
 
 
-def _chosen(rows: Sequence[Row], settings: Settings, wish: Wish | None) -> Row | None:
+def _chosen(rows: Sequence[Row], settings: Settings, wish: Wish | None, now: Settings) -> Row | None:
     """The nearest to the wish; without one, the value that was named if it was the only one."""
     if wish is not None:
-        return nearest(rows, wish)
+        return nearest(rows, wish, _counts_now(settings, now))
     named = settings.calibration.values
     return next(row for row in rows if row.value == named[0]) if len(named) == 1 else None
+
+
+def _counts_now(settings: Settings, now: Settings) -> float | None:
+    """The value that counts now; None when a calibration of another setting does."""
+    value: float = getattr(now.detection, settings.calibration.setting)
+    return value if with_value(settings.detection, settings.calibration.setting, value) == now.detection else None
 
 
 def _table(bench: Workbench, videos: Sequence[_Video], values: Sequence[float], now: Settings) -> list[Row]:
@@ -228,13 +236,12 @@ def _now(applied: Applied | None, settings: Settings) -> dict[str, Any]:
 
 
 def _as_json(row: Row, is_chosen: bool, now: Settings, settings: Settings) -> dict[str, Any]:
-    same = with_value(settings.detection, settings.calibration.setting, row.value) == now.detection
     return {
         "value": row.value,
         **asdict(row.picked),
         "seconds": round(row.picked.seconds, 3),
         "montage_s": round(row.montage_s, 3),
         "per_hour": round(row.per_hour, 3),
-        "is_now": same,
+        "is_now": row.value == _counts_now(settings, now),
         "is_chosen": is_chosen,
     }

@@ -161,6 +161,7 @@ def test_settings_are_shown_with_their_origin(tmp_path: Path):
     assert shown["render.crf"] == {"value": 19, "origin": "file content-ai.toml"}
     assert shown["output.order"] == {"value": "score", "origin": "flag"}
     assert shown["render.fps"] == {"value": 30.0, "origin": "default"}
+    assert [path.name for path in tmp_path.iterdir()] == ["content-ai.toml"], "looking made a manifest"
 
 
 def test_the_doctor_finds_this_machine_well(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -71,7 +72,25 @@ def test_the_table_says_when_an_empty_montage_counts(labels: Path, tmp_path: Pat
     assert "count as a share of 0" not in usual.stdout
 
     strict = evaluate("--labels", labels, "--set", "detection.sensitivity=100", cwd=tmp_path)
-    assert "1 montages of clips with fights are empty, and count as a share of 0" in strict.stdout
+    assert "1 clip with fights came to an empty montage, which counts as a share of 0" in strict.stdout
+
+
+def test_a_long_name_takes_one_line_of_the_table_and_no_quiet_clip_means_no_number(
+    samples_folder: Path, tmp_path: Path
+) -> None:
+    name = f"{'a-long-evening-of-play-' * 3}part-2.mp4"
+    samples.recording(samples_folder, "judged.mp4", seconds=30, size=(160, 90), bursts=BURSTS)
+    shutil.copy2(samples_folder / "judged.mp4", tmp_path / name)
+    (tmp_path / "labels.json").write_text(json.dumps({"clips": [{"file": name, "fights": [*BURSTS]}]}))
+
+    shown = evaluate("--labels", tmp_path / "labels.json", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    _above, header, _rule, clip, _rule, total, *notes = shown.stdout.splitlines()
+    assert clip.startswith("a-long-evenin") and "…" in clip and "part-2.mp4 " in clip
+    assert total.split()[-2] == "0"
+    assert max(map(len, (header, clip, total))) <= 80
+    assert notes[-1].startswith("precision: ") and "recall: " in notes[-1]
+    assert document("--labels", tmp_path / "labels.json", cwd=tmp_path)["false_events_quiet"] == 0
 
 
 def test_what_cannot_be_judged_is_one_clean_line_and_an_exit_code(samples_folder: Path, tmp_path: Path) -> None:

@@ -44,8 +44,10 @@ def test_a_value_is_found_applied_used_and_taken_back(library: Path, tmp_path: P
     assert shown.returncode == 0, shown.stderr
     assert "Now: sensitivity 2.5." in shown.stdout
     assert "moments/h" in shown.stdout and "+0 / -0" in shown.stdout
-    found = tune(library, "--montage-s", 0.01, "--values", "1,100", "--apply")
+    assert "1 video, 30 s of recording" in shown.stdout
+    found = tune(library, "--values", "100", "--apply")
     assert (found["value"], found["applied"]["value"], found["videos"]) == (100, 100, 1)
+    assert found["remarks"] == ["100 picks nothing from any video"]
 
     planned = json.loads(content_ai("plan", "-i", library, "--json", *SHORT, cwd=tmp_path).stdout)
     (row,) = planned["videos"]
@@ -65,6 +67,46 @@ def test_a_value_is_found_applied_used_and_taken_back(library: Path, tmp_path: P
     assert "detection.sensitivity 100 counts no longer" in reset.stdout
     assert tune(library)["now"] == {"setting": "sensitivity", "value": 2.5, "calibrated": False}
     assert "Nothing was applied" in content_ai("tune", "-i", library, "--reset", cwd=tmp_path).stdout
+
+
+def test_a_calibration_that_counts_is_told_wherever_a_person_looks(library: Path, tmp_path: Path):
+    def said(*arguments: object) -> str:
+        done = content_ai(*arguments, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    assert "alibrated" not in said("process", "-i", library, *SHORT)
+    assert json.loads(said("config", "show", "--json"))["calibrations"] == []
+    found = tune(library, "--montage-s", 0.01, "--values", "1,9,100", "--apply")
+    assert found["value"] < 100 and found["remarks"]
+
+    told = f"detection.sensitivity {found['value']:g}"
+    note = f"Calibrated: {told} for this library; `content-ai tune -i {library} --reset` undoes it."
+    assert said("process", "-i", library, *SHORT).count(note) == 1
+    assert "alibrated:" not in said("process", "-i", library, *SHORT, "--set", "detection.sensitivity=2.5")
+    story = said("queue", "show", library)
+    assert f"applied {told} (wish: 0.01 s of montage per video)\n" in story
+    assert "pending -> pending: asked for by a person" in story
+    assert "None" not in story
+    assert f"Calibrated: {told} for {library}" in said("config", "show")
+    (applied,) = json.loads(said("config", "show", "--json"))["calibrations"]
+    assert (applied["library"], applied["value"], applied["counts"]) == (str(library), found["value"], True)
+    assert json.loads(said("queue", "check", "--json")) == {"violations": []}
+
+    said("tune", "-i", library, "--reset")
+    assert "reset since" in said("queue", "show", library)
+
+
+def test_what_is_recommended_names_its_value_and_would_help(library: Path, tmp_path: Path):
+    def said(*arguments: object) -> str:
+        return content_ai("tune", "-i", library, *SHORT, *arguments, cwd=tmp_path, env={"COLUMNS": "120"}).stdout
+
+    named = said("--values", "3")
+    assert "<- chosen" in named and "<- wish" not in named
+    assert "`--apply` makes sensitivity 3 count for this library." in named
+    out_of_reach = said("--montage-s", "80")
+    assert "<- wish" in out_of_reach and "what would help: longer recordings" in out_of_reach
+    assert "--apply" not in out_of_reach
 
 
 @pytest.mark.parametrize("again", [("tune", "--values", "100", "--apply"), ("queue", "process")])

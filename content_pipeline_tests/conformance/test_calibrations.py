@@ -181,7 +181,8 @@ def test_asking_for_what_is_being_done_changes_nothing(manifest: Manifest) -> No
     assert (again.status, again.metadata) == (State.RUNNING, {"calibration": {"montage_s": 60}})
     assert manifest.claim("other", queue_type=QueueType.CALIBRATION, now_due=True) == []
     manifest.succeed_calibrating(running.lease, Result(), None)
-    assert moves(manifest, running.job_id) == ["pending->running", "running->succeeded"]
+    assert moves(manifest, running.job_id) == ["pending->pending", "pending->running", "running->succeeded"]
+    assert manifest.history(running.job_id)[0].reason == "asked for"
 
 
 def test_forgetting_everything_forgets_calibrations_too(manifest: Manifest) -> None:

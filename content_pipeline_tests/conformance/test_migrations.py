@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 
 import content_pipeline.manifest.migrate as migrate
 from content_pipeline.errors import BadSettings
-from content_pipeline.manifest.database import SCHEMA_VERSION, open_engine
+from content_pipeline.manifest.database import SCHEMA_VERSION, holds_manifest, open_engine
 from content_pipeline.manifest.schema import metadata
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import VideoStore
@@ -55,6 +55,13 @@ def _is_whole(url: str) -> None:
     succeed(manifest, claim(manifest))
     assert manifest.check() == []
     engine.dispose()
+
+
+def test_looking_for_a_manifest_makes_none(empty_url: str) -> None:
+    assert not holds_manifest(empty_url)
+    assert not holds_manifest(empty_url)
+    open_engine(empty_url).dispose()
+    assert holds_manifest(empty_url)
 
 
 def test_a_database_made_from_nothing_is_what_the_code_expects(empty_url: str) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
-from content_pipeline.cli.printing import print_document, print_result
+from content_pipeline.cli.printing import print_document, print_result, wished
 from content_pipeline.cli.queue.options import manifest_of, queue_options, which_of, which_options
 from content_pipeline.errors import hint_for, printable
+from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job, QueueType
@@ -107,13 +108,16 @@ def show(job_id: str, **given: Any) -> int:
         parts = {"transitions": [asdict(one) for one in history], "attempts": [asdict(one) for one in attempts]}
         print_document(_plain({**as_document(job), **parts}))
         return 0
+    video = "" if job.queue_type is QueueType.CALIBRATION else f", video {job.video_key}"
     print_result(f"{printable(job.video_path)}")
-    print_result(f"job {job.job_id}, {job.queue_type}, library {printable(job.library)}, video {job.video_key}")
+    print_result(f"job {job.job_id}, {job.queue_type}, library {printable(job.library)}{video}")
     budget = f"attempt {job.attempt_count} of {job.max_attempts}, crashes {job.crash_count} of {job.max_crashes}"
     print_result(f"{job.status}; {budget}; priority {job.priority}")
     if job.error_code is not None:
         print_result(f"last error ({job.error_code}): {job.last_error}")
         print_result(f"what to do: {hint_for(job.error_code)}")
+    if job.results.get("applied"):
+        print_result(_as_applied(job, Calibrations(manifest.engine).of_library(Path(job.library))))
     for path in job.output_files:
         print_result(f"output {printable(path)}")
     for stage, cost in job.cost.items():
@@ -123,6 +127,14 @@ def show(job_id: str, **given: Any) -> int:
         error = f"  [{one.error_snippet}]" if one.error_snippet else ""
         print_result(f"{one.timestamp:%Y-%m-%d %H:%M:%S}  {one.from_state} -> {one.to_state}: {one.reason}{error}")
     return 0
+
+
+def _as_applied(job: Job, in_force: Applied | None) -> str:
+    """What a calibration came to, and whether it still counts: it can be reset, or outdone by another."""
+    found = job.results
+    wish = "" if found["wish"] is None else f" (wish: {wished(found['wish'])})"
+    counts = in_force is not None and in_force.key == job.stage_keys.get("calibration")
+    return f"applied detection.{found['setting']} {found['value']:g}{wish}{'' if counts else '; reset since'}"
 
 
 def as_document(job: Job) -> dict[str, Any]:

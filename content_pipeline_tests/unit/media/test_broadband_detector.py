@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from content_pipeline.cli.evaluate import curves_of
 from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
 from content_pipeline.media.detector import Detection, detector_for
+from content_pipeline.media.energy import primary_curves
 from content_pipeline.media.evaluation import (
     Judgement,
     at_level,
@@ -252,7 +252,7 @@ def measured(clips: tuple[LabelledClip, ...]) -> dict[str, Curves]:
     """The labelled clips and the same forty seconds at three levels, measured from real recordings."""
     paths = [FOOTAGE / "labelled" / clip.file for clip in clips]
     paths += [FOOTAGE / "awkward" / name for name in ("container.mkv", "very_quiet.mp4", "clipped_loud.mp4")]
-    return {path.name: curves_of(path, Settings()) for path in paths}
+    return {path.name: primary_curves(path, Settings()) for path in paths}
 
 
 def judged(clips: Iterable[LabelledClip], measured: dict[str, Curves], gain_db: float, sensitivity: float) -> Judgement:

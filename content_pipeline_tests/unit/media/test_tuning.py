@@ -6,7 +6,17 @@ import pytest
 
 from content_pipeline.media.spans import Span
 from content_pipeline.media.trial import Choice, Trial, common, compared
-from content_pipeline.media.tuning import Picked, Row, Wish, finer_values, is_met, nearest, remarks, wish_of
+from content_pipeline.media.tuning import (
+    Picked,
+    Row,
+    Wish,
+    finer_values,
+    is_in_reach,
+    is_met,
+    nearest,
+    remarks,
+    wish_of,
+)
 from content_pipeline.settings import CalibrationSettings, OutputSettings, Settings
 from content_pipeline_tests.synthetic_curves import curves_with
 
@@ -14,7 +24,8 @@ FIGHTS = [(10 + 20 * number, 13 + 20 * number, 12.0 + 2 * number) for number in 
 
 
 def row(value: float, seconds: float, moments: int = 0, videos: int = 1, limited: int = 0) -> Row:
-    return Row(value, Picked(moments=moments, seconds=seconds, limited=limited), videos, hours=1.0)
+    picked = Picked(moments=moments, clips=1 if seconds else 0, seconds=seconds, limited=limited)
+    return Row(value, picked, videos, hours=1.0)
 
 
 def montage(amount: float) -> Wish:
@@ -40,7 +51,7 @@ def _with_sensitivity(settings: Settings, value: float):
     return settings.detection.model_copy(update={"sensitivity": value})
 
 
-@pytest.mark.parametrize(("amount", "value"), [(60, 2.0), (55, 2.0), (42, 3.0), (40, 3.0), (5, 4.0)])
+@pytest.mark.parametrize(("amount", "value"), [(60, 2.0), (55, 2.0), (42, 3.0), (40, 3.0), (25, 3.0)])
 def test_the_value_nearest_to_the_wish_is_taken(amount: float, value: float):
     assert nearest([row(1, 80), row(2, 60), row(3, 40), row(4, 0)], montage(amount)).value == value
 
@@ -50,17 +61,56 @@ def test_what_cannot_be_reached_gives_the_most_there_is_and_says_so():
     chosen = nearest(rows, montage(60))
     assert chosen.value == 1
     assert remarks(rows, chosen, montage(60), OutputSettings()) == [
-        "no value that was tried gives so much; 30 is the most"
+        "no value that was tried gives so much, 30.0 is the most; what would help: longer recordings"
     ]
+    assert not is_in_reach(rows, montage(60))
+    limited = [row(1, 30, limited=1), row(2, 20)]
+    (told,) = remarks(limited, limited[0], montage(60), OutputSettings())
+    assert told.endswith("what would help: higher output.max_duration_s (90) and output.max_segments (12)")
 
 
 def test_what_even_the_strictest_value_exceeds_gives_the_least_there_is_and_says_so():
     rows = [row(1, 30), row(2, 20)]
     chosen = nearest(rows, montage(5))
     assert chosen.value == 2
-    assert remarks(rows, chosen, montage(5), OutputSettings()) == [
-        "no value that was tried gives so little; 20 is the least"
+    (told,) = remarks(rows, chosen, montage(5), OutputSettings())
+    assert told.startswith("even the strictest value, 2 (20.0 s), gives more; what would help: stricter values")
+    assert not is_in_reach(rows, montage(5))
+
+
+@pytest.mark.parametrize("amount", [15, 1])
+def test_a_value_that_picks_nothing_is_not_taken_while_another_picks_something(amount: float):
+    rows = [row(6, 39), row(7, 0)]
+    chosen = nearest(rows, montage(amount), now=7)
+    assert chosen.value == 6
+    assert remarks(rows, chosen, montage(amount), OutputSettings()) == [
+        "nothing nearer lies between 6 (39.0 s) and 7 (0.0 s)"
     ]
+
+
+def test_where_every_value_picks_nothing_it_is_said():
+    rows = [row(6, 0), row(7, 0)]
+    chosen = nearest(rows, montage(15), now=6)
+    assert chosen.value == 6
+    assert remarks(rows, chosen, montage(15), OutputSettings())[0] == "6 picks nothing from any video"
+    assert remarks(rows, chosen, None, OutputSettings()) == ["6 picks nothing from any video"]
+
+
+def test_the_value_that_counts_now_is_kept_when_another_gives_hardly_anything_else():
+    rows = [row(1.5, 30.03), row(2, 30.02), row(2.5, 30.0), row(4, 20)]
+    assert nearest(rows, montage(60)).value == 1.5
+    assert nearest(rows, montage(60), now=2.5).value == 2.5
+    assert nearest(rows, montage(60), now=4).value == 1.5
+
+
+def test_the_value_that_counts_now_is_not_kept_when_it_misses_a_wish_that_another_meets():
+    rows = [row(1, 62.3), row(2, 61.1)]
+    assert nearest(rows, montage(60), now=1).value == 2
+
+
+def test_the_same_number_of_moments_on_the_far_side_of_the_many_is_not_the_same():
+    rows = [row(0.5, 3000, moments=12), row(1, 900, moments=40), row(2, 100, moments=12), row(3, 20, moments=4)]
+    assert nearest(rows, Wish("per_hour", 12), now=0.5).value == 2
 
 
 def test_moments_that_all_become_one_do_not_meet_a_wish_for_few():
