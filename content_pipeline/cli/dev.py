@@ -17,6 +17,7 @@ import click
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import print_error, print_note, print_result
 from content_pipeline.errors import PipelineError
+from content_pipeline.library.keys import one_spelling
 from content_pipeline.lifetime import dying_with
 from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, Settings
 
@@ -38,7 +39,7 @@ def dev(
     assignments: tuple[str, ...],
 ) -> int:
     """Start the Dagster UI and its daemon, which watch folders and process what comes. Ctrl-C ends everything."""
-    watched = [str(Path(folder).absolute()) for folder in folders]
+    watched = [str(one_spelling(Path(folder))) for folder in folders]
     flags: dict[str, Any] = {"library.folders": watched or None}
     settings = resolve(config_file, state_dir, assignments, flags).settings
     from content_pipeline.launcher.home import dagster_home, shipped

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +17,15 @@ if TYPE_CHECKING:
     from content_pipeline.media.evaluation import Agreement, Judgement, Verdict
     from content_pipeline.settings import Settings
 
+MOST_GAIN_DB = 120.0
 MEASURES = ("event_precision", "event_recall", "event_f1", "time_f1", "false_events_quiet", "montage_share")
 TITLES = ("precision", "recall", "F1", "time F1", "false in\nquiet", "montage")
 SHORTEST_NAME = 12
 
 
-def _finite(_context: click.Context, _option: click.Parameter, value: float) -> float:
-    if not math.isfinite(value):
-        raise click.BadParameter("a number of decibels is expected")
+def _within_reason(_context: click.Context, _option: click.Parameter, value: float) -> float:
+    if not abs(value) <= MOST_GAIN_DB:  # nor is what is no number
+        raise click.BadParameter(f"a number of decibels up to {MOST_GAIN_DB:g} is expected")
     return value
 
 
@@ -35,7 +35,10 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float) -> 
 )
 @click.option("--preset", help="The detector to judge [as in the settings].")
 @click.option(
-    "--gain-db", default=0.0, callback=_finite, help="Judge as if every clip had been recorded at another level [0]."
+    "--gain-db",
+    default=0.0,
+    callback=_within_reason,
+    help="Judge as if every clip had been recorded at another level [0].",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @settings_options

@@ -17,6 +17,7 @@ from content_pipeline.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_SOME_
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import counted, print_document, print_error, print_note
 from content_pipeline.errors import EnvironmentalError, LibraryOffline, MissingFile, hint_for, printable
+from content_pipeline.library.keys import one_spelling
 from content_pipeline.library.scan import Scan, scan
 from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.catalog import Catalog
@@ -136,7 +137,7 @@ def find_recordings(request: Request) -> Scan | None:
     try:
         found = scan(request.target, request.settings.library, made_by_us(request.settings))
     except MissingFile as error:
-        known = Catalog(open_engine(request.settings.manifest_url)).signatures_under(request.target.absolute())
+        known = Catalog(open_engine(request.settings.manifest_url)).signatures_under(one_spelling(request.target))
         if known:
             raise LibraryOffline(f"{error}; {len(known)} videos are known there and wait for it") from error
         print_error(str(error))

@@ -10,6 +10,7 @@ from content_pipeline.defs.jobs import BEST_OF
 from content_pipeline.defs.partitions import register_libraries
 from content_pipeline.defs.upkeep import NIGHTLY_BACKFILL, RETENTION, SCRUB
 from content_pipeline.launcher.names import CALIBRATE_LIBRARY
+from content_pipeline.library.keys import one_spelling
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.media.tuning import wish_of
@@ -83,7 +84,7 @@ def _weekly_calibration(settings: Settings, current: Callable[[], Settings]) -> 
 
 def _one_run_each(context: dg.ScheduleEvaluationContext, settings: Settings) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """A run of this week for every watched library."""
-    watched = {folder.absolute() for folder in settings.library.folders}
+    watched = {one_spelling(folder) for folder in settings.library.folders}
     libraries = [root for root in Catalog(open_manifest(settings).engine).libraries() if root in watched]
     if not libraries:
         yield dg.SkipReason("No watched library has videos yet.")

@@ -38,6 +38,15 @@ def new_key(path: Path, quick: str, is_taken: Callable[[str], bool]) -> str:
     return key
 
 
+def one_spelling(path: Path) -> Path:
+    """A place as it is remembered: absolute, and without `..` unless a link on the way makes that another place."""
+    plain, absolute = Path(os.path.normpath(path.absolute())), path.absolute()
+    try:
+        return plain if plain.samefile(absolute) else absolute
+    except OSError:  # what is away, such as a disk that is not mounted, is known by its plain name
+        return plain
+
+
 def library_key(root: Path) -> str:
     """A library is the folder at a place: two folders of one name have different keys."""
     digest = hashlib.sha256(os.fsencode(root.absolute())).hexdigest()[:DIGEST_LENGTH]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from content_pipeline.errors import MissingFile, PipelineError, UnsafePath, from_os_error, printable
+from content_pipeline.library.keys import one_spelling
 from content_pipeline.media.source import Signature
 from content_pipeline.settings import LibrarySettings
 
@@ -43,7 +44,7 @@ def scan(target: Path, settings: LibrarySettings, is_ours: Callable[[Path], bool
 
     What `is_ours` says of a file or folder, that we made it, is passed over without a word.
     """
-    target = target.absolute()
+    target = one_spelling(target)
     if not os.path.lexists(target):
         raise MissingFile(f"{printable(target)} does not exist")
     if not target.is_dir():

@@ -62,6 +62,8 @@ def full_digest(
             position += len(piece)
             if progress is not None and size_bytes:
                 progress(min(1.0, position / size_bytes))
+            if position > size_bytes:
+                break  # it grows while it is read: that it changed is found out by whoever asked
     return f"{algorithm}:{hasher.hexdigest()}"
 
 

@@ -8,13 +8,19 @@ A clip without fights is a quiet one: whatever is found in it is false.
 from __future__ import annotations
 
 import json
-import math
+import os
+import stat
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from content_pipeline.errors import BadLabels, printable
 from content_pipeline.media.spans import Span
+
+MOST_BYTES = 64 << 20
+LONGEST_S = 1e6
+LONGEST_NAME_BYTES = 1000
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,12 @@ class LabelledClip:
 def read_labels(path: Path) -> tuple[LabelledClip, ...]:
     """The clips of a labels file, all of them there and inside its folder."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+            raise BadLabels(f"{printable(path)} cannot be read: it is not a file")
+        if status.st_size > MOST_BYTES:
+            raise BadLabels(f"{printable(path)} is larger than {MOST_BYTES >> 20} MiB: it holds no labels")
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadLabels(f"{printable(path)} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -52,8 +63,8 @@ def clips_from_json(value: Any) -> tuple[LabelledClip, ...]:
     if not isinstance(listed, list) or not listed:
         raise ValueError('it has no clips: {"clips": [{"file": ..., "fights": [[start, end], ...]}]} is expected')
     clips = tuple(_clip(number, clip) for number, clip in enumerate(listed, start=1))
-    names = [clip.file for clip in clips]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    times = Counter(os.path.normpath(clip.file) for clip in clips)
+    twice = next((name for name in times if times[name] > 1), None)
     if twice is not None:
         raise ValueError(f"{twice} is there twice")
     return clips
@@ -69,17 +80,18 @@ def _clip(number: int, value: Any) -> LabelledClip:
 
 
 def _span(file: str, value: Any) -> Span:
-    is_pair = isinstance(value, list) and len(value) == 2
-    if is_pair and all(type(time_s) in (int, float) and math.isfinite(time_s) for time_s in value):
-        start_s, end_s = map(float, value)
-        if 0 <= start_s < end_s:
-            return Span(start_s, end_s)
+    if isinstance(value, list) and len(value) == 2 and all(type(time_s) in (int, float) for time_s in value):
+        start_s, end_s = value
+        if 0 <= start_s < end_s <= LONGEST_S:  # nor does infinity, or what is no number, pass here
+            return Span(float(start_s), float(end_s))
     raise ValueError(f"{file} has a fight that is not [start, end] in seconds: {json.dumps(value)[:60]}")
 
 
 def _check_files(clips: tuple[LabelledClip, ...], folder: Path) -> None:
     for clip in clips:
         path = folder / clip.file
+        if len(os.fsencode(clip.file)) > LONGEST_NAME_BYTES:
+            raise ValueError(f"{clip.file[:60]}… is too long for a file name")
         if "\0" in clip.file or not path.resolve().is_relative_to(folder.resolve()):
             raise ValueError(f"{clip.file} does not lie in the folder of the labels")
         if not path.is_file():

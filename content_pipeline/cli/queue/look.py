@@ -12,6 +12,7 @@ import click
 from content_pipeline.cli.printing import print_document, print_result, wished
 from content_pipeline.cli.queue.options import manifest_of, queue_options, which_of, which_options
 from content_pipeline.errors import hint_for, printable
+from content_pipeline.library.keys import one_spelling
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
@@ -101,7 +102,7 @@ def show(job_id: str, **given: Any) -> int:
     """Tell a job's whole story. The id may be shortened, or be the path of its recording or library."""
     as_json = given.pop("as_json")
     manifest = manifest_of(given)
-    by_path = (manifest.find(kind, str(Path(job_id).absolute())) for kind in QueueType)
+    by_path = (manifest.find(kind, str(one_spelling(Path(job_id)))) for kind in QueueType)
     job = next((job for job in by_path if job is not None), None) or manifest.get(job_id)
     history, attempts = manifest.history(job.job_id), manifest.attempts(job.job_id)
     if as_json:

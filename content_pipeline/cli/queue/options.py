@@ -11,6 +11,7 @@ import click
 
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.errors import BadSettings
+from content_pipeline.library.keys import one_spelling
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import QueueType
 from content_pipeline.manifest.opening import open_manifest
@@ -61,7 +62,7 @@ def which_of(manifest: Manifest, given: dict[str, Any], status: State | None = N
     return Which(
         job_ids=[manifest.get(job_id).job_id for job_id in ids] if ids else None,
         queue_type=None if given.get("queue_type") is None else QueueType(given["queue_type"]),
-        library=None if given.get("library") is None else str(Path(given["library"]).absolute()),
+        library=None if given.get("library") is None else str(one_spelling(Path(given["library"]))),
         status=status,
         error_code=given.get("error_code"),
         since=None if given.get("since") is None else datetime.now(UTC) - duration(given["since"]),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,10 @@ def clip(file: str = "a.mp4", fights: Any = ()) -> dict[str, Any]:
         (clip(fights=([5, 2],)), "not [start, end] in seconds"),
         (clip(fights=([-1, 2],)), "not [start, end] in seconds"),
         ('{"clips": [{"file": "a.mp4", "fights": [[NaN, 2]]}]}', "not [start, end] in seconds"),
+        (clip(fights=([1, 10**400],)), "not [start, end] in seconds"),
+        (clip("a" * 5000), "too long for a file name"),
         ({"clips": clip()["clips"] * 2}, "a.mp4 is there twice"),
+        ({"clips": [*clip()["clips"], *clip("./a.mp4")["clips"]]}, "a.mp4 is there twice"),
         (clip("gone.mp4"), "gone.mp4 is not there"),
         (clip("deeper"), "deeper is not there"),
         (clip("../outside.mp4"), "does not lie in the folder"),
@@ -78,8 +82,11 @@ def test_a_labels_file_that_cannot_be_used_is_refused_in_one_line(folder: Path, 
 def test_a_labels_file_that_is_not_there_or_not_text_is_refused(folder: Path) -> None:
     with pytest.raises(BadLabels, match="No such file"):
         read_labels(folder / "nowhere.json")
-    with pytest.raises(BadLabels, match="Is a directory"):
+    with pytest.raises(BadLabels, match="it is not a file"):
         read_labels(folder)
+    os.mkfifo(folder / "pipe.json")
+    with pytest.raises(BadLabels, match="it is not a file"):
+        read_labels(folder / "pipe.json")
     (folder / "bytes.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadLabels, match="is not JSON"):
         read_labels(folder / "bytes.json")
