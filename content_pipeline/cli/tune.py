@@ -10,9 +10,11 @@ import click
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import counted, lasting, print_document, print_note, print_result, wished
 from content_pipeline.errors import printable
+from content_pipeline.library.keys import one_spelling
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.settings import Settings
+from content_pipeline.workers.identity import gone_among
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,8 +53,8 @@ def tune(
         raise click.UsageError("--apply and --reset are opposites")
     settings = resolve(config_file, state_dir, assignments, _as_settings(given)).settings
     if wants_reset:
-        return _reset(settings, Path(folder).absolute(), as_json)
-    return _tune(settings, Path(folder).absolute(), wants_apply, as_json)
+        return _reset(settings, one_spelling(Path(folder)), as_json)
+    return _tune(settings, one_spelling(Path(folder)), wants_apply, as_json)
 
 
 def _as_settings(given: dict[str, Any]) -> dict[str, Any]:
@@ -83,37 +85,45 @@ def _tune(settings: Settings, folder: Path, wants_apply: bool, as_json: bool) ->
     before = Calibrations(manifest.engine).of_library(folder)
     if wants_apply:
         manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
-    result = calibrator.calibrate(folder, BY_HAND).result if wants_apply else calibrator.look(folder)
-    after = Calibrations(manifest.engine).of_library(folder)
-    document = _document(result, after, wants_apply)
+    done = calibrator.calibrate(folder, BY_HAND) if wants_apply else None
+    result = calibrator.look(folder) if done is None else done.result
+    counts = Calibrations(manifest.engine).of_library(folder)
+    document = _document(result, counts, done is not None and done.applied is not None)
     if as_json:
         print_document(document)
         return 0
     _print(document, before, settings)
-    if wants_apply and after is not None:
-        videos = "its videos are decided anew by the next `content-ai process`, from cached curves"
-        print_result(f"Applied: {after.name} {after.value:g}; {videos}.")
+    if done is not None:
+        _print_applied(done.applied, counts)
     elif document["value"] is not None:
         _print_what_next(document)
     return 0
 
 
 def _reset(settings: Settings, folder: Path, as_json: bool) -> int:
-    calibrations = Calibrations(open_manifest(settings).engine)
-    before = calibrations.of_library(folder)
-    was_there = calibrations.reset(folder)
+    manifest = open_manifest(settings)
+    manifest.rescue(gone_among(manifest.workers()))  # one whose process died waits, and is not asked to stop
+    done = manifest.reset_calibration(str(folder))
+    before = done.was_applied
     if as_json:
-        print_document({"library": str(folder), "was_applied": None if before is None else _applied(before)})
-    elif before is None or not was_there:
+        was = {"was_applied": None if before is None else _applied(before)}
+        stopped = {"cancelled": done.cancelled, "asked_to_stop": done.asked_to_stop}
+        print_document({"library": str(folder), **was, **stopped})
+        return 0
+    if before is None:
         print_result(f"Nothing was applied to {printable(folder)}.")
     else:
         print_result(
             f"{before.name} {before.value:g} counts no longer; `content-ai process` goes by the settings again."
         )
+    if done.cancelled:
+        print_result("The calibration that waited is cancelled.")
+    if done.asked_to_stop:
+        print_result("The calibration that is being made is asked to stop, and will not be applied.")
     return 0
 
 
-def _document(result: StageResult, applied: Applied | None, wants_apply: bool) -> dict[str, Any]:
+def _document(result: StageResult, applied: Applied | None, applied_now: bool) -> dict[str, Any]:
     facts = result.artifact.facts
     return {
         **result.artifact.read_json("calibration.json"),
@@ -122,7 +132,7 @@ def _document(result: StageResult, applied: Applied | None, wants_apply: bool) -
         "videos": facts["videos"],
         "without_curves": facts["without_curves"],
         "applied": None if applied is None else _applied(applied),
-        "applied_now": wants_apply,
+        "applied_now": applied_now,
     }
 
 
@@ -150,7 +160,7 @@ def _print(document: dict[str, Any], applied: Applied | None, settings: Settings
     if applied is not None and not now["calibrated"]:
         print_note(f"The calibration of {applied.setting} {applied.value:g} ({applied.preset}) does not count here.")
     print_result(_table(document))
-    if document["wish"] is not None:
+    if document["wish"] is not None and document["value"] is not None:
         _print_choice(document)
     for remark in document["remarks"]:
         print_result(f"Note: {remark}.")
@@ -167,6 +177,17 @@ def _print_choice(document: dict[str, Any]) -> None:
     row = next(row for row in document["table"] if row["is_chosen"])
     found = f"{document['setting']} {row['value']:g} gives {row[wish['kind']]:.1f}"
     print_result(f"Wish: {wished(wish)}; {found}.")
+
+
+def _print_applied(applied: Applied | None, counts: Applied | None) -> None:
+    if applied is None:
+        print_result("Nothing was applied.")
+        return
+    videos = "its videos are decided anew by the next `content-ai process`, from cached curves"
+    print_result(f"Applied: {applied.name} {applied.value:g}; {videos}.")
+    if counts is None or (counts.name, counts.value) != (applied.name, applied.value):
+        told = "it was reset" if counts is None else f"{counts.name} {counts.value:g} was applied"
+        print_note(f"By somebody else, {told} since.")
 
 
 def _print_what_next(document: dict[str, Any]) -> None:

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from content_pipeline.agenda import calibrated_recipe
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.errors import (
+    BadSettings,
     EnvironmentalError,
     PermanentError,
     PipelineError,
@@ -24,6 +27,7 @@ from content_pipeline.errors import (
     printable,
 )
 from content_pipeline.failpoints import reached
+from content_pipeline.library.keys import one_spelling
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
@@ -31,13 +35,15 @@ from content_pipeline.manifest.model import Job, Lease, QueueType, Request, Resu
 from content_pipeline.manifest.moves import LostLease
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import VideoStore
-from content_pipeline.settings import CalibrationSettings, Settings, Stage
+from content_pipeline.settings import Settings, Stage
 from content_pipeline.stages.calibration import Library, calibration, values_to_try
 from content_pipeline.stages.cost import Meter
 from content_pipeline.stages.workbench import Progress, StageResult, Workbench, no_progress
 from content_pipeline.workers.identity import gone_among, is_gone, this_worker
 
 STAGE: Stage = "calibration"
+# The settings that say which curves there are, and what is picked of them.
+ASKED_UNDER = ("energy", "detection", "processing", "output", "calibration")
 
 
 class BeingCalibrated(PermanentError):
@@ -57,16 +63,18 @@ class Stopped(PermanentError):
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What came of it: `applied` is None when no value was chosen, for want of a wish."""
+    """What came of it: `applied` is None when no value was chosen, for want of a wish or of a difference."""
 
     result: StageResult
     applied: Applied | None
 
     @property
     def told(self) -> str:
-        if self.applied is None:
-            return "nothing is wished for, so nothing was applied"
-        return f"{self.applied.name} {self.applied.value:g}"
+        if self.applied is not None:
+            return f"{self.applied.name} {self.applied.value:g}"
+        found = self.result.artifact.read_json("calibration.json")
+        why = "nothing is wished for" if found["wish"] is None else "; ".join(found["remarks"])
+        return f"{why}: nothing was applied"
 
 
 @dataclass(frozen=True)
@@ -88,10 +96,10 @@ class Calibrator:
         library = self.library(folder)
         values_to_try(self.settings, library.applied)  # what cannot be asked for is refused before there is a job
         self.manifest.rescue(gone_among(self.manifest.workers()))
-        asked = self.manifest.ask(self._request(folder), reason)
-        claimed = self._claim([asked.job_id], now_due=True)
+        found, claimed = self.manifest.ask_and_claim(self._request(folder), reason, this_worker())
+        reached("calibration_claimed")
         if claimed is None:
-            raise self._why_not(self.manifest.get(asked.job_id))
+            raise self._why_not(found)
         return self._carry_out(claimed)
 
     def _why_not(self, job: Job) -> PipelineError:
@@ -107,17 +115,18 @@ class Calibrator:
         claimed = self._claim([job_id])
         return None if claimed is None else self._carry_out(claimed)
 
-    def take_all(self) -> Iterator[tuple[Job, Calibrated | PipelineError]]:
+    def take_all(self) -> Iterator[tuple[Job, Calibrated | Exception]]:
         """Do every job that is due, one after the other; one that fails does not keep the others waiting."""
         while (claimed := self._claim(None)) is not None:
             try:
-                yield claimed, self._carry_out(claimed)
-            except PipelineError as error:
-                yield claimed, error
+                outcome: Calibrated | Exception = self._carry_out(claimed)
+            except Exception as error:  # noqa: BLE001 - the job says so, and whoever asked is told
+                outcome = named(error)
+            yield claimed, outcome
 
     def library(self, folder: Path) -> Library:
         """What is known of the library with this folder."""
-        root = folder.absolute()
+        root = one_spelling(folder)
         engine = self.manifest.engine
         files = VideoStore(engine).of_library(root)
         unread = Catalog(engine).unidentified(root)
@@ -134,19 +143,18 @@ class Calibrator:
     # --- one job
 
     def _request(self, folder: Path) -> Request:
-        queue, asked = self.settings.queue, self.settings.calibration.model_dump(mode="json", exclude={"use"})
-        root = str(folder.absolute())
+        queue, root = self.settings.queue, str(one_spelling(folder))
         return Request(
             video_path=root,
             library=root,
             queue_type=QueueType.CALIBRATION,
             max_attempts=queue.max_attempts,
             max_crashes=queue.max_crashes,
-            metadata={"calibration": asked},
+            metadata={name: getattr(self.settings, name).model_dump(mode="json") for name in ASKED_UNDER},
         )
 
-    def _claim(self, job_ids: list[str] | None, now_due: bool = False) -> Job | None:
-        claimed = self.manifest.claim(this_worker(), 1, QueueType.CALIBRATION, job_ids, now_due=now_due)
+    def _claim(self, job_ids: list[str] | None) -> Job | None:
+        claimed = self.manifest.claim(this_worker(), 1, QueueType.CALIBRATION, job_ids)
         reached("calibration_claimed")
         return claimed[0] if claimed else None
 
@@ -155,10 +163,7 @@ class Calibrator:
         lease = job.lease
         try:
             return self._work(job)
-        except LostLease:
-            raise
-        except Stopped:
-            self.manifest.stop_cancelled(lease)
+        except (LostLease, Stopped):
             raise
         except Exception as error:
             known = named(error)
@@ -181,14 +186,23 @@ class Calibrator:
         if applied is not None:  # so that a plan can tell what changed
             recipe = calibrated_recipe(settings, applied)
             Catalog(self.manifest.engine).remember_recipe(recipe.config_hash, recipe.as_json())
-        self.manifest.succeed_calibrating(job.lease, _result(result, applied, meter), applied)
+        if not self.manifest.succeed_calibrating(job.lease, _result(result, applied, meter), applied):
+            raise _stopped(job.lease)
         reached("calibration_committed")
         return Calibrated(result, applied)
 
     def _settings_of(self, job: Job) -> Settings:
         """As they are now, with what was asked of this job: whoever takes it up again does the same."""
-        asked = {**job.metadata.get("calibration", {}), "use": self.settings.calibration.use}
-        return self.settings.model_copy(update={"calibration": CalibrationSettings.model_validate(asked)})
+        now = {name: getattr(self.settings, name) for name in ASKED_UNDER}
+        try:
+            asked = {
+                name: type(section).model_validate({**section.model_dump(), **job.metadata.get(name, {})})
+                for name, section in now.items()
+            }
+        except (AttributeError, TypeError, ValidationError) as error:
+            why = " ".join(str(error).split())  # one line
+            raise BadSettings(f"what was asked of job {job.job_id} cannot be understood: {why}") from error
+        return self.settings.model_copy(update=asked)
 
     def _bench(self, settings: Settings, progress: Progress) -> Workbench:
         return Workbench(
@@ -198,6 +212,10 @@ class Calibrator:
             progress=progress,
             cores=self.cores,
         )
+
+
+def _stopped(lease: Lease) -> Stopped:
+    return Stopped(f"the calibration (job {lease.job_id}) was cancelled")
 
 
 def _as_applied(library: str, settings: Settings, result: StageResult) -> Applied | None:
@@ -237,5 +255,6 @@ class _Heartbeat:
         if renewal.lost:
             raise LostLease(f"the lease on job {self.lease.job_id} was lost while it was worked on")
         if renewal.cancelled:
-            raise Stopped(f"the calibration (job {self.lease.job_id}) was cancelled")
+            self.manifest.stop_cancelled(self.lease)
+            raise _stopped(self.lease)
         self.manifest.report_progress(self.lease, {"stage": stage, "fraction": round(fraction, 2)})

@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from content_pipeline.manifest.database import Transaction, connected, transaction
+from content_pipeline.manifest.database import Transaction, connected
 from content_pipeline.manifest.moves import insert_for
 from content_pipeline.manifest.schema import calibrations as table
 from content_pipeline.manifest.schema import videos
@@ -45,6 +45,15 @@ class Applied:
         return settings.model_copy(
             update={"detection": settings.detection.model_copy(update={self.setting: self.value})}
         )
+
+
+@dataclass(frozen=True)
+class Reset:
+    """What a reset found: what counted until then, how many that waited are cancelled, and how many are to stop."""
+
+    was_applied: Applied | None
+    cancelled: int
+    asked_to_stop: int
 
 
 class Calibrations:
@@ -85,15 +94,18 @@ class Calibrations:
         applied = self.of_video(video_key)
         return settings if applied is None else applied.onto(settings)
 
-    def reset(self, library: Path) -> bool:
-        """Go by the settings again; False when nothing was applied."""
-        with transaction(self._engine) as tx:
-            return bool(tx.connection.execute(sa.delete(table).where(table.c.library == str(library))).rowcount)
-
     def _first(self, query: sa.Select[Any]) -> Applied | None:
         with connected(self._engine) as connection:
             row = connection.execute(query).first()
         return None if row is None else Applied(**row._mapping)
+
+
+def forget(tx: Transaction, library: str) -> Applied | None:
+    """The settings count again; returns what counted until then."""
+    its = table.c.library == library
+    row = tx.connection.execute(sa.select(table).where(its)).first()
+    tx.connection.execute(sa.delete(table).where(its))
+    return None if row is None else Applied(**row._mapping)
 
 
 def apply(tx: Transaction, applied: Applied) -> None:

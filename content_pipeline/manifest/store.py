@@ -24,7 +24,7 @@ from content_pipeline.manifest import (
     working,
 )
 from content_pipeline.manifest.breaker import Breaker
-from content_pipeline.manifest.calibrations import Applied
+from content_pipeline.manifest.calibrations import Applied, Reset
 from content_pipeline.manifest.check import Violation, check
 from content_pipeline.manifest.database import Transaction, connected, database_now, transaction
 from content_pipeline.manifest.lifecycle import State
@@ -102,12 +102,19 @@ class Manifest:
         with self._transaction() as tx:
             working.succeed(tx, lease, result)
 
-    def succeed_calibrating(self, lease: Lease, result: Result, applied: Applied | None) -> None:
-        """What a calibration found counts from the moment it succeeds, or not at all."""
+    def succeed_calibrating(self, lease: Lease, result: Result, applied: Applied | None) -> bool:
+        """What a calibration found counts from the moment it succeeds, or not at all.
+
+        False when it was to stop: then it is cancelled, for whoever asked was told that nothing would be applied.
+        """
         with self._transaction() as tx:
+            if held(tx, lease).cancel_requested:
+                working.stop_cancelled(tx, lease)
+                return False
             working.succeed(tx, lease, result)
             if applied is not None:
                 calibrations.apply(tx, applied)
+            return True
 
     def fail(
         self,
@@ -159,6 +166,23 @@ class Manifest:
     def ask(self, request: Request, reason: str) -> Job:
         with self._transaction() as tx:
             return steering.ask(tx, request, reason)
+
+    def ask_and_claim(self, request: Request, reason: str, worker_id: str) -> tuple[Job, Job | None]:
+        """Ask for a subject and take its job, with nobody in between who could ask for something else.
+
+        Returns the job as it was found, and as it was claimed: None while another works on it, or work is paused.
+        """
+        with self._transaction() as tx:
+            found = steering.ask(tx, request, reason)
+            mine = [found.job_id]
+            claimed = claiming.claim(tx, worker_id, 1, request.queue_type, self._lease_s, mine, now_due=True)
+            return found, claimed[0] if claimed else None
+
+    def reset_calibration(self, library: str) -> Reset:
+        """Go by the settings again: no calibration counts that was applied, waits or is being made."""
+        with self._transaction() as tx:
+            cancelled, asked_to_stop = steering.cancel(tx, Which(queue_type=QueueType.CALIBRATION, library=library))
+            return Reset(calibrations.forget(tx, library), cancelled, asked_to_stop)
 
     def prune(self, before: datetime) -> dict[str, int]:
         with self._transaction() as tx:

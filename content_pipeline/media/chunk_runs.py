@@ -44,6 +44,7 @@ class ChunkRuns:
     stsc: Box
     chunks: int
     runs: int
+    longest: int  # in samples
     mark_chunks: Integers
     mark_samples: Integers
 
@@ -52,15 +53,16 @@ class ChunkRuns:
         (runs,) = struct.unpack(">I", stsc.read(4, 4))
         if not 1 <= runs <= min(_MOST_RUNS, chunks) or stsc.end - stsc.start < 8 + 12 * runs:
             raise Unusual
-        mark_chunks, mark_samples, sample = [], [], 0
+        mark_chunks, mark_samples, sample, longest = [], [], 0, 0
         for row in range(0, runs, RUNS_BETWEEN_MARKS):
             stretch = _stretch(stsc, row, min(row + RUNS_BETWEEN_MARKS, runs), runs, chunks, sample)
             mark_chunks.append(int(stretch.first[0]))
             mark_samples.append(sample)
             sample = stretch.end_sample
+            longest = max(longest, int(stretch.per_chunk.max()))
         if mark_chunks[0] != 0 or sample != samples:
             raise Unusual
-        return cls(stsc, chunks, runs, np.array(mark_chunks, np.int64), np.array(mark_samples, np.int64))
+        return cls(stsc, chunks, runs, longest, np.array(mark_chunks, np.int64), np.array(mark_samples, np.int64))
 
     def chunk_of(self, sample: int) -> int:
         mark = int(np.searchsorted(self.mark_samples, sample, side="right")) - 1

@@ -45,15 +45,25 @@ class Curves:
 
 
 def pack(tracks: Mapping[int, Curves]) -> bytes:
+    buffer = io.BytesIO()
+    _write(buffer, tracks)
+    return buffer.getvalue()
+
+
+def store(path: Path, tracks: Mapping[int, Curves]) -> None:
+    """The same as a file, without holding it in memory."""
+    with path.open("wb") as file:
+        _write(file, tracks)
+
+
+def _write(file: IO[bytes], tracks: Mapping[int, Curves]) -> None:
     """All tracks as one npz; plain arrays only, never pickle."""
     arrays = {
         f"track{index}_{name}": getattr(curves, name)
         for index, curves in tracks.items()
         for name in ("percussive", "rms", "broadband")
     }
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
+    np.savez(file, allow_pickle=False, **arrays)
 
 
 def unpack(data: bytes) -> dict[int, Curves]:

@@ -126,7 +126,10 @@ class FrameReader:
                 return
             container.seek(stream.start_time or 0, stream=stream)
         except av.error.FFmpegError:
-            container.seek(0)
+            try:
+                container.seek(0)
+            except av.error.FFmpegError as error:
+                self._count_damage(error)
 
     def _packets(self, container: InputContainer, stream: AudioStream) -> Iterator[av.Packet[AudioStream]]:
         """All packets; the empty one at the end, which tells the decoder to let go of what it has, is left out."""
@@ -140,11 +143,15 @@ class FrameReader:
             except StopIteration:
                 return
             except av.error.FFmpegError as error:
-                if isinstance(error, OSError) and error.errno in _DISK_ERRNOS:
-                    raise from_os_error(error, self._source.path) from error
+                self._count_damage(error)
                 errors += 1
-                self.bad_packets += 1
                 packets = container.demux(stream)
+
+    def _count_damage(self, error: av.error.FFmpegError) -> None:
+        """What the recording is to blame for is counted; what the disk is to blame for is raised."""
+        if isinstance(error, OSError) and error.errno in _DISK_ERRNOS:
+            raise from_os_error(error, self._source.path) from error
+        self.bad_packets += 1
 
     def _at_s(self, packet: av.Packet[AudioStream]) -> float:
         assert packet.pts is not None

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from content_pipeline.media.boxes import Box, Unusual, packed, whole_file
+from content_pipeline.media.boxes import MOST_BYTES, Box, Unusual, packed, whole_file
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.sample_table import SampleTable
 from content_pipeline.media.source import Source
@@ -23,7 +23,6 @@ WINDOW_SAMPLES = 50_000  # packets: some twenty minutes of AAC
 
 _NORMAL_SPEED = 1 << 16
 _HEAD_BYTES_KEPT = 1 << 16  # of anything copied as it is
-_UNCUT_TICKS = 1 << 31
 _MOST_TICKS = 1 << 48
 _MOST_SKIPPED_SAMPLES = 4
 
@@ -36,10 +35,12 @@ class Edit:
     media_ticks: int = 0
     length_ticks: int | None = None
 
-    def of_window(self, start_ticks: int) -> Edit:
-        """The same edit for media that starts later by so much."""
+    def of_window(self, start_ticks: int, end_ticks: int) -> Edit:
+        """The same edit for a part of the media; where nothing was trimmed, all of the part is presented."""
+        if start_ticks == 0:
+            return self
         skipped = max(0, start_ticks - self.media_ticks)
-        length = None if self.length_ticks is None else self.length_ticks - skipped
+        length = end_ticks - start_ticks if self.length_ticks is None else self.length_ticks - skipped
         return Edit(self.empty_ticks + skipped, max(0, self.media_ticks - start_ticks), length)
 
 
@@ -80,6 +81,8 @@ class AudioExcerpts:
         _check_description(stbl.child(b"stsd"))
         table = SampleTable.of(stbl)
         edit = _edit_of(trak, movie, ticks_hz)
+        if table.ticks_at(table.samples) > _MOST_TICKS:
+            raise Unusual
         if table.sample_at(edit.media_ticks) > _MOST_SKIPPED_SAMPLES:
             raise Unusual  # more than an encoder's delay
         excerpts = cls(file, movie, trak, table, ticks_hz, edit)
@@ -98,7 +101,8 @@ class AudioExcerpts:
             last_chunk = (
                 self.table.chunks if whole else max(self.table.in_chunks.chunk_of(last_sample), first_chunk + 1)
             )
-            edit = self.edit.of_window(self.table.ticks_at(first_sample))
+            _, last_sample = self.table.samples_of(first_chunk, last_chunk)
+            edit = self.edit.of_window(self.table.ticks_at(first_sample), self.table.ticks_at(last_sample))
             if edit.length_ticks is not None and edit.length_ticks <= 0:
                 return
             yield self._head(first_chunk, last_chunk, edit)
@@ -149,11 +153,10 @@ class AudioExcerpts:
         )
 
     def _edits(self, edit: Edit) -> bytes:
-        if edit == Edit():
+        if edit.length_ticks is None:
             return b""
-        length = _UNCUT_TICKS if edit.length_ticks is None else edit.length_ticks
         entries = [(edit.empty_ticks, -1)] if edit.empty_ticks else []
-        entries.append((length, edit.media_ticks))
+        entries.append((edit.length_ticks, edit.media_ticks))
         rows = [struct.pack(">QqI", ticks, media, _NORMAL_SPEED) for ticks, media in entries]
         return packed(b"edts", packed(b"elst", struct.pack(">II", 1 << 24, len(rows)), *rows))
 
@@ -170,7 +173,10 @@ def _is_sound(trak: Box) -> bool:
 
 def _is_trimmed_elsewhere(parts: list[Box]) -> bool:
     """Some writers put the encoder's delay into a tag instead of an edit list."""
-    return any(b"iTunSMPB" in box.read() for box in parts if box.kind in (b"udta", b"meta"))
+    tags = [box for box in parts if box.kind in (b"udta", b"meta")]
+    if sum(box.end - box.start for box in tags) > MOST_BYTES:
+        raise Unusual
+    return any(b"iTunSMPB" in box.read() for box in tags)
 
 
 def _check_description(stsd: Box) -> None:
@@ -193,6 +199,8 @@ def _with_timescale(header: Box, ticks_hz: int) -> bytes:
     """The movie's header with the track's clock: edits then stand on exact samples."""
     content = header.read()
     at = 20 if content[:1] == b"\x01" else 12
+    if len(content) < at + 88:
+        raise Unusual
     return packed(header.kind, content[:at], struct.pack(">I", ticks_hz), content[at + 4 :])
 
 
@@ -207,14 +215,14 @@ def _edit_of(trak: Box, movie: Box, ticks_hz: int) -> Edit:
     if not 1 <= count <= 2:
         raise Unusual
     *before, (length, media_ticks, speed) = layout.iter_unpack(box.read(8, count * layout.size))
-    if speed != _NORMAL_SPEED or media_ticks < 0 or not length or any(media != -1 for _, media, _ in before):
+    if speed != _NORMAL_SPEED or media_ticks < 0 or any(media != -1 for _, media, _ in before):
         raise Unusual
     movie_hz = _timescale(movie.child(b"mvhd"))
     empty = sum(_rescaled(ticks, ticks_hz, movie_hz) for ticks, _, _ in before)
-    edit = Edit(empty, media_ticks, _rescaled(length, ticks_hz, movie_hz))
-    if max(edit.empty_ticks, edit.media_ticks, edit.length_ticks or 0) > _MOST_TICKS:
-        raise Unusual
-    return edit
+    length = _rescaled(length, ticks_hz, movie_hz)
+    if not length or max(empty, media_ticks, length) > _MOST_TICKS:
+        raise Unusual  # of a length of no ticks, libavformat presents one packet
+    return Edit(empty, media_ticks, length)
 
 
 def _rescaled(ticks: int, to_hz: int, from_hz: int) -> int:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 OVERLAP = FRAME_SAMPLES // HOP_SAMPLES
+BLOCK_FRAMES = 1 << 14
 HANN = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(FRAME_SAMPLES) / FRAME_SAMPLES)
 
 
@@ -36,12 +37,18 @@ class Series:
 
 
 def rms_of_frames(hop_energy: Floats, frames: int) -> Floats:
-    """RMS over windows of four hops, the first of which starts two hops before the recording."""
-    total = hop_energy[:frames].copy()
-    for part in range(1, OVERLAP):
-        total += hop_energy[part : part + frames]
-    total /= FRAME_SAMPLES
-    return np.sqrt(total, out=total)
+    """RMS over windows of four hops, the first of which starts two hops before the recording.
+
+    Written over the energy, a block at a time: twelve hours of it are held once, not three times.
+    """
+    for first in range(0, frames, BLOCK_FRAMES):
+        end = min(first + BLOCK_FRAMES, frames)
+        total = hop_energy[first:end].copy()
+        for part in range(1, OVERLAP):
+            total += hop_energy[first + part : end + part]
+        total /= FRAME_SAMPLES
+        np.sqrt(total, out=hop_energy[first:end])
+    return hop_energy[:frames]
 
 
 def window_sum(hop: int, last_frame: int | None) -> Floats:

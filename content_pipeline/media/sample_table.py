@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 _MOST_RUNS = 1 << 18
 _MOST_SAMPLES = 1 << 28
-_CHUNKS_AT_ONCE = 1 << 17
+_AT_ONCE = 1 << 17  # sizes or positions
 _LONGEST_SAMPLE = 1 << 30  # in ticks; beyond it libavformat has its own ideas
+_LARGEST_SAMPLE = 1 << 20  # in bytes; no packet of AAC comes near
+_MOST_CHUNKS_AT_THE_END = 1_000  # of the file; each is looked up by itself
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class SampleTable:
         durations, start_ticks = _durations(stbl.child(b"stts"), samples)
         in_chunks = ChunkRuns.of(stbl.child(b"stsc"), chunks, samples)
         table = cls(stbl, samples, chunks, durations, start_ticks, in_chunks)
-        table._check_positions()
+        table._check_places(table._largest_bytes())
         return table
 
     def ticks_at(self, sample: int) -> int:
@@ -82,10 +84,14 @@ class SampleTable:
         counts, ticks = _clipped(self.durations, 0, sample)
         yield from zip(counts.tolist(), ticks.tolist(), strict=True)
 
+    def samples_of(self, first_chunk: int, last_chunk: int) -> tuple[int, int]:
+        """The samples that chunks `[first_chunk, last_chunk)` hold, from the first to past the last."""
+        start = self.in_chunks.first_sample_of(first_chunk)
+        return start, self.samples if last_chunk >= self.chunks else self.in_chunks.first_sample_of(last_chunk)
+
     def cut(self, first_chunk: int, last_chunk: int, shift_bytes: int) -> bytes:
         """The table of chunks `[first_chunk, last_chunk)` alone, whose bytes have moved by `shift_bytes`."""
-        start = self.in_chunks.first_sample_of(first_chunk)
-        stop = self.samples if last_chunk >= self.chunks else self.in_chunks.first_sample_of(last_chunk)
+        start, stop = self.samples_of(first_chunk, last_chunk)
         run_starts, per_chunk = self.in_chunks.cut(first_chunk, last_chunk)
         moved = self._positions(first_chunk, last_chunk) + np.uint64(shift_bytes)
         sizes = self.stbl.child(b"stsz").read(12 + 4 * start, 4 * (stop - start))
@@ -98,12 +104,38 @@ class SampleTable:
             packed(b"co64", struct.pack(">II", 0, last_chunk - first_chunk), moved.astype(">u8").tobytes()),
         )
 
-    def _check_positions(self) -> None:
-        """Of a file that was cut short, libavformat has to say how much can still be read."""
-        for first_chunk in range(0, self.chunks, _CHUNKS_AT_ONCE):
-            positions = self._positions(first_chunk, min(first_chunk + _CHUNKS_AT_ONCE, self.chunks))
-            if int(positions.max()) >= self.stbl.source.signature.size_bytes:
+    def _largest_bytes(self) -> int:
+        """The size of the largest sample: at an absurd one libavformat ends the track, and windows would go on."""
+        table = self.stbl.child(b"stsz")
+        largest = max(
+            int(table.numbers(12 + 4 * first, min(_AT_ONCE, self.samples - first), ">u4").max())
+            for first in range(0, self.samples, _AT_ONCE)
+        )
+        if largest > _LARGEST_SAMPLE:
+            raise Unusual
+        return largest
+
+    def _check_places(self, largest_bytes: int) -> None:
+        """Of a file that was cut short, libavformat has to say how much can still be read.
+
+        Only the chunks near the end of the file can reach beyond it, so only those are added up.
+        """
+        file_bytes = self.stbl.source.signature.size_bytes
+        safe_bytes = max(0, file_bytes - largest_bytes * self.in_chunks.longest)
+        at_the_end = 0
+        for first_chunk in range(0, self.chunks, _AT_ONCE):
+            positions = self._positions(first_chunk, min(first_chunk + _AT_ONCE, self.chunks))
+            near = np.flatnonzero(positions >= np.uint64(safe_bytes))
+            at_the_end += len(near)
+            if at_the_end > _MOST_CHUNKS_AT_THE_END:
                 raise Unusual
+            for chunk in near.tolist():
+                if int(positions[chunk]) + max(1, self._chunk_bytes(first_chunk + chunk)) > file_bytes:
+                    raise Unusual
+
+    def _chunk_bytes(self, chunk: int) -> int:
+        start, stop = self.samples_of(chunk, chunk + 1)
+        return int(self.stbl.child(b"stsz").numbers(12 + 4 * start, stop - start, ">u4").sum(dtype=np.int64))
 
     def _positions(self, first_chunk: int, last_chunk: int) -> NDArray[np.uint64]:
         table = _positions(self.stbl)

@@ -248,9 +248,11 @@ class CurveStream:
 
 
 def _level(power: Floats) -> Floats:
-    level: Floats = np.sqrt(power * np.float32(_BROADBAND_SCALE))
-    level[level < _SILENT_LEVEL] = 0
-    return level
+    """Written over the power."""
+    power *= np.float32(_BROADBAND_SCALE)
+    np.sqrt(power, out=power)
+    power[power < _SILENT_LEVEL] = 0
+    return power
 
 
 def _decode(codes: NDArray[np.uint16], power: Floats) -> None:

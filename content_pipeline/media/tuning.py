@@ -87,14 +87,21 @@ def wish_of(settings: CalibrationSettings) -> Wish | None:
 # --- choosing a value
 
 
-def nearest(rows: Sequence[Row], wish: Wish, now: float | None = None) -> Row:
-    """The value that comes nearest to the wish; the one that counts now, if what it gives is as good as the same.
+def nearest(rows: Sequence[Row], wish: Wish) -> Row:
+    """The value that comes nearest to the wish.
 
     One that picks nothing is taken only when all do: whoever wishes for a little does not wish for none.
     """
     finding = [row for row in rows if row.picked.clips]
-    best = _nearest(finding if finding else rows, wish)
-    current = next((row for row in rows if row.value == now), None)
+    return _nearest(finding if finding else rows, wish)
+
+
+def unless_as_good(current: Row | None, best: Row, rows: Sequence[Row], wish: Wish) -> Row:
+    """The value that counts now, if what it gives is as good as the same; else the best.
+
+    The search for the best knows nothing of the value that counts now: the same wish leads to the same value,
+    whatever was applied before.
+    """
     return best if current is None or not _as_good(rows, current, best, wish) else current
 
 
@@ -126,7 +133,7 @@ def _as_good(rows: Sequence[Row], current: Row, best: Row, wish: Wish) -> bool:
     """Whether nothing is won by going from one to the other, nor by any value on the way."""
     low, high = sorted((current.value, best.value))
     given = wish.given_by(best)
-    on_the_way = [wish.given_by(row) for row in rows if low <= row.value <= high]
+    on_the_way = [wish.given_by(row) for row in (current, *rows) if low <= row.value <= high]
     is_alike = all(abs(one - given) <= NEAR_ENOUGH * given for one in on_the_way)
     return is_alike and (is_met(current, wish) or not is_met(best, wish))
 
@@ -156,6 +163,17 @@ def _rounded(value: float) -> float:
 def is_in_reach(rows: Sequence[Row], wish: Wish) -> bool:
     """Whether the wish lies between what two values give, or as good as: if not, none of them is worth taking."""
     return None not in _around(rows, wish) or is_met(nearest(rows, wish), wish)
+
+
+def makes_no_difference(rows: Sequence[Row]) -> bool:
+    """Whether all values pick the same: then the setting decides nothing, and none of them is worth taking."""
+    return len(rows) > 1 and len({row.picked for row in rows}) == 1
+
+
+def no_difference(setting: Setting) -> str:
+    other = "rms_threshold" if setting == "sensitivity" else "sensitivity"
+    told = f"{setting} makes no difference here, every value that was tried picks the same"
+    return f"{told}; what may help: `--setting {other}`"
 
 
 def remarks(rows: Sequence[Row], chosen: Row, wish: Wish | None, output: OutputSettings) -> list[str]:

@@ -26,8 +26,11 @@ from content_pipeline.media.tuning import (
     finer_values,
     is_in_reach,
     is_met,
+    makes_no_difference,
     nearest,
+    no_difference,
     remarks,
+    unless_as_good,
     wish_of,
 )
 from content_pipeline.settings import DetectionSettings, Settings
@@ -88,13 +91,20 @@ def calibration(bench: Workbench, library: Library) -> StageResult:
 
 
 def values_to_try(settings: Settings, applied: Applied | None) -> list[float]:
-    """Those that were asked for, or the usual ones; and always the one that counts now."""
+    """Those that a wish is looked for among, and always the one that counts now."""
+    setting = settings.calibration.setting
+    current: float = getattr(settings.detection if applied is None else applied.onto(settings).detection, setting)
+    searched = _values_to_search(settings)
+    for value in searched:
+        with_value(settings.detection, setting, value)
+    return sorted({*searched, current})
+
+
+def _values_to_search(settings: Settings) -> set[float]:
+    """Those that were asked for, or the usual ones, and the settings' own: the same, whatever was applied before."""
     setting = settings.calibration.setting
     asked = settings.calibration.values if settings.calibration.values else USUAL_VALUES[setting]
-    current: float = getattr(settings.detection if applied is None else applied.onto(settings).detection, setting)
-    for value in asked:
-        with_value(settings.detection, setting, value)
-    return sorted({*asked, current})
+    return {*asked, getattr(settings.detection, setting)}
 
 
 def with_value(detection: DetectionSettings, setting: str, value: float) -> DetectionSettings:
@@ -137,9 +147,10 @@ def _make(
     settings = bench.settings
     wish = wish_of(settings.calibration)
     rows = _table(bench, videos, values, now)
-    if wish is not None:
-        rows = _with_the_nearest(bench, videos, rows, wish, now)
-    chosen = _chosen(rows, settings, wish, now)
+    is_idle = wish is not None and makes_no_difference(rows)
+    chosen = None if is_idle else _chosen(bench, videos, rows, wish, now)
+    if chosen is not None and chosen not in rows:
+        rows = sorted([*rows, chosen], key=lambda row: row.value)
     draft.write_json(
         "calibration.json",
         {
@@ -150,10 +161,10 @@ def _make(
             "wish": None if wish is None else asdict(wish),
             "is_met": chosen is not None and wish is not None and is_met(chosen, wish),
             "is_in_reach": wish is not None and is_in_reach(rows, wish),
-            "remarks": [] if chosen is None else remarks(rows, chosen, wish, settings.output),
+            "remarks": _remarks(rows, chosen, wish, settings),
             "now": _now(library.applied, settings),
             "hours": _hours(videos),
-            "table": [_as_json(row, row is chosen, now, settings) for row in rows],
+            "table": [_as_json(row, row == chosen, now, settings) for row in rows],
             "inputs": {
                 "videos": [{"video": one.key, "energy": one.curves.digest, "track": one.track} for one in videos],
                 "settings": settings.read_by("calibration"),
@@ -168,26 +179,31 @@ def _make(
     }
 
 
-def _with_the_nearest(
-    bench: Workbench, videos: Sequence[_Video], rows: list[Row], wish: Wish, now: Settings
-) -> list[Row]:
-    """The table, and the value between two of its own that comes nearer to the wish, if there is one."""
-    tried = rows
+def _chosen(
+    bench: Workbench, videos: Sequence[_Video], rows: Sequence[Row], wish: Wish | None, now: Settings
+) -> Row | None:
+    """The nearest to the wish; without one, the value that was named if it was the only one."""
+    settings = bench.settings
+    if wish is None:
+        named = settings.calibration.values
+        return next(row for row in rows if row.value == named[0]) if len(named) == 1 else None
+    searched = _values_to_search(settings)
+    in_table = [row for row in rows if row.value in searched]
+    tried = in_table
     for _ in range(MOST_SEARCHES):
         finer = finer_values(tried, wish)
         tried = [*tried, *(_table(bench, videos, finer, now) if finer else [])]
-    best = nearest(tried, wish, _counts_now(bench.settings, now))
-    if best in rows or wish.given_by(best) == wish.given_by(nearest(rows, wish)):
-        return rows  # what gives the same has a rounder number
-    return sorted([*rows, best], key=lambda row: row.value)
+    rounder, best = nearest(in_table, wish), nearest(tried, wish)
+    if wish.given_by(rounder) == wish.given_by(best):
+        best = rounder  # of two that give the same
+    current = next((row for row in rows if row.value == _counts_now(settings, now)), None)
+    return unless_as_good(current, best, tried, wish)
 
 
-def _chosen(rows: Sequence[Row], settings: Settings, wish: Wish | None, now: Settings) -> Row | None:
-    """The nearest to the wish; without one, the value that was named if it was the only one."""
-    if wish is not None:
-        return nearest(rows, wish, _counts_now(settings, now))
-    named = settings.calibration.values
-    return next(row for row in rows if row.value == named[0]) if len(named) == 1 else None
+def _remarks(rows: Sequence[Row], chosen: Row | None, wish: Wish | None, settings: Settings) -> list[str]:
+    if chosen is not None:
+        return remarks(rows, chosen, wish, settings.output)
+    return [no_difference(settings.calibration.setting)] if makes_no_difference(rows) else []
 
 
 def _counts_now(settings: Settings, now: Settings) -> float | None:

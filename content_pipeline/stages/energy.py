@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from content_pipeline.artifacts import Draft
-from content_pipeline.media.curves import Curves, load, pack
+from content_pipeline.media.curves import Curves, load, store
 from content_pipeline.stages.fingerprint import Content, fingerprint
 from content_pipeline.stages.workbench import StageResult, Workbench, obtain
 
@@ -43,7 +43,7 @@ def _measure(draft: Draft, bench: Workbench, video_key: str, content: Content) -
             lambda fraction: bench.progress("energy", fraction),
             bench.cores,
         )
-    draft.write_bytes("curves.npz", pack(measured.tracks))
+    store(draft.path("curves.npz"), measured.tracks)
     draft.facts = {
         "track": measured.primary,
         "tracks": len(content.info.audio),

@@ -22,7 +22,7 @@ VERSIONS: dict[Stage, int] = {
     "detections": 2,
     "clip": 1,
     "montage": 1,
-    "calibration": 2,
+    "calibration": 3,
     "best_of": 1,
 }
 

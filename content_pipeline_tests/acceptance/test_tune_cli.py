@@ -125,6 +125,27 @@ def test_a_calibration_that_is_killed_half_way_is_done_by_the_next_command(
     assert (job["status"], job["claim_count"]) == ("succeeded", 2)
 
 
+def test_a_reset_wins_over_a_calibration_that_was_killed_half_way(library: Path, tmp_path: Path):
+    command = ("tune", "-i", library, "--values", "100", "--apply", *SHORT)
+    killed = content_ai(*command, cwd=tmp_path, env={"CONTENT_AI_KILL_AT": "calibration_claimed"})
+    assert killed.returncode == -9
+    reset = content_ai("tune", "-i", library, "--reset", cwd=tmp_path)
+    assert "Nothing was applied" in reset.stdout and "that waited is cancelled" in reset.stdout
+    assert content_ai("queue", "process", *SHORT, cwd=tmp_path).returncode == 0
+    assert tune(library)["applied"] is None
+
+
+def test_a_setting_that_makes_no_difference_is_named_and_nothing_is_proposed(library: Path, tmp_path: Path):
+    fixed = ("--set", "detection.preset=classic", "--set", "detection.rms_threshold=9", "--montage-s", "5")
+    for more in ((), ("--apply",)):
+        said = content_ai("tune", "-i", library, *SHORT, *fixed, *more, cwd=tmp_path, env={"COLUMNS": "120"})
+        assert said.returncode == 0, said.stderr
+        assert "sensitivity makes no difference here" in said.stdout and "--setting rms_threshold" in said.stdout
+        assert "<- wish" not in said.stdout and "`--apply`" not in said.stdout
+        assert ("Nothing was applied." in said.stdout) == bool(more)
+    assert tune(library)["applied"] is None
+
+
 def test_what_is_asked_wrongly_is_refused_with_a_line_that_says_so(library: Path, tmp_path: Path):
     assert refused(library, "--montage-s", 60, "--per-hour", 5)[0] == 2
     assert refused(library, "--apply")[0] == 2

@@ -65,9 +65,9 @@ def test_the_latest_counts_until_it_is_reset(manifest: Manifest) -> None:
     calibrate(manifest, A, 3.1)
     calibrate(manifest, A, 4.2)
     assert sensitivity(manifest, "one") == 4.2
-    calibrations = Calibrations(manifest.engine)
-    assert calibrations.reset(A)
-    assert not calibrations.reset(A)
+    was = manifest.reset_calibration(str(A)).was_applied
+    assert was is not None and was.value == 4.2
+    assert manifest.reset_calibration(str(A)).was_applied is None
     assert sensitivity(manifest, "one") == 2.5
 
 
@@ -136,6 +136,53 @@ def test_a_worker_that_lost_its_lease_applies_nothing(manifest: Manifest, clock:
     assert Calibrations(manifest.engine).of_library(A) is None
     manifest.succeed_calibrating(quick.lease, Result(), applied(A, 3.0))
     assert sensitivity(manifest, "one") == 3.0
+
+
+def test_a_calibration_that_is_to_stop_is_cancelled_at_its_end_and_applies_nothing(manifest: Manifest) -> None:
+    ask(manifest)
+    running = claim(manifest)
+    manifest.cancel(Which(job_ids=[running.job_id]))
+    assert not manifest.succeed_calibrating(running.lease, Result(), applied(A, 9.0))
+    assert Calibrations(manifest.engine).of_library(A) is None
+    assert manifest.get(running.job_id).status is State.CANCELLED
+    assert [attempt.outcome for attempt in manifest.attempts(running.job_id)] == ["cancelled"]
+    assert manifest.check() == []
+
+
+def test_a_reset_cancels_the_calibration_of_its_library_that_waits_and_no_other(manifest: Manifest) -> None:
+    calibrate(manifest, A, 3.1)
+    waiting, other = ask(manifest, A), ask(manifest, B)
+    done = manifest.reset_calibration(str(A))
+    assert (done.was_applied is not None, done.cancelled, done.asked_to_stop) == (True, 1, 0)
+    assert manifest.get(waiting.job_id).status is State.CANCELLED
+    assert manifest.get(other.job_id).status is State.PENDING
+    assert claim(manifest).job_id == other.job_id
+
+
+def test_a_reset_wins_over_a_calibration_that_is_being_made(manifest: Manifest) -> None:
+    ask(manifest)
+    running = claim(manifest)
+    done = manifest.reset_calibration(str(A))
+    assert (done.was_applied, done.cancelled, done.asked_to_stop) == (None, 0, 1)
+    assert not manifest.succeed_calibrating(running.lease, Result(), applied(A, 9.0))
+    assert Calibrations(manifest.engine).of_library(A) is None
+
+
+def test_whoever_asks_and_claims_gets_what_was_asked_or_is_shown_who_works_on_it(manifest: Manifest) -> None:
+    def asked(value: float, worker: str) -> tuple[Job, Job | None]:
+        request = Request(str(A), str(A), QueueType.CALIBRATION, metadata={"calibration": {"values": [value]}})
+        return manifest.ask_and_claim(request, "asked for", worker)
+
+    ask(manifest, montage_s=60)  # another's wish that waits gives way
+    _, first = asked(4, "first")
+    assert first is not None and first.metadata == {"calibration": {"values": [4]}}
+    found, second = asked(6, "second")
+    assert (second, found.status, found.worker_id) == (None, State.RUNNING, "first")
+    assert manifest.get(first.job_id).metadata == first.metadata
+    manifest.succeed_calibrating(first.lease, Result(), applied(A, 4))
+    _, again = asked(6, "second")
+    assert again is not None and again.metadata == {"calibration": {"values": [6]}}
+    assert manifest.check() == []
 
 
 def test_whoever_works_on_videos_never_gets_a_calibration(manifest: Manifest) -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from content_pipeline.definitions import build_definitions
 from content_pipeline.errors import BadSettings, NoCurves, RetryPolicy, UnknownLibrary
 from content_pipeline.launcher import _dagster_internals as internals
 from content_pipeline.launcher.batch import Batch
-from content_pipeline.launcher.calibrating import BeingCalibrated, Calibrator, Paused, Stopped
+from content_pipeline.launcher.calibrating import BeingCalibrated, Calibrated, Calibrator, Paused, Stopped
 from content_pipeline.launcher.dispatch import due_deliveries
 from content_pipeline.launcher.names import CALIBRATE_LIBRARY, JOB_TAG
 from content_pipeline.launcher.outcome import Outcome
@@ -50,6 +51,14 @@ def bursts(samples_folder: Path) -> Path:
 @pytest.fixture
 def other(samples_folder: Path) -> Path:
     return samples.recording(samples_folder, "two.mp4", seconds=20, bursts=((4, 6), (12, 14)))
+
+
+@pytest.fixture
+def rising(samples_folder: Path) -> Path:
+    """Bursts that swell: the higher the threshold, the later each begins to count."""
+    bursts = (10, 20), (30, 40)
+    swelling = "volume='if(between(mod(t,20),10,20)*lt(t,40),0.1+0.09*(mod(t,20)-10),1)':eval=frame"
+    return samples.recording(samples_folder, "rising.mp4", seconds=60, bursts=bursts, more=("-af", swelling))
 
 
 @pytest.fixture
@@ -124,7 +133,7 @@ def test_after_a_reset_the_old_artifacts_are_used_again(two_libraries: Project):
     before = process(two_libraries)["game.mp4"].outputs
     calibrate(two_libraries, **NOTHING)
     process(two_libraries)
-    assert Calibrations(calibrator(two_libraries).manifest.engine).reset(two_libraries.library)
+    assert calibrator(two_libraries).manifest.reset_calibration(str(two_libraries.library)).was_applied is not None
     action, reasons = planned(two_libraries)["game.mp4"]
     assert (action, reasons["detections"]) == (Action.REDO, "detection.sensitivity 100.0 -> 2.5")
     back = process(two_libraries)["game.mp4"]
@@ -278,6 +287,20 @@ def test_a_cancelled_calibration_stops_and_applies_nothing(two_libraries: Projec
     assert manifest.check() == []
 
 
+def test_one_that_is_cancelled_after_its_last_heartbeat_applies_nothing_either(two_libraries: Project):
+    manifest = calibrator(two_libraries).manifest
+
+    def cancel(_stage: str, _fraction: float) -> None:
+        manifest.cancel(Which(queue_type=QueueType.CALIBRATION))
+
+    settings = settings_of(two_libraries, queue__heartbeat_s=29, **NOTHING)
+    with pytest.raises(Stopped):
+        Calibrator(settings, manifest, progress=cancel).calibrate(two_libraries.library, "asked for by a test")
+    assert job_of(two_libraries).status is State.CANCELLED
+    assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
+    assert manifest.check() == []
+
+
 @pytest.mark.parametrize(("for_good", "state"), [(False, State.PENDING), (True, State.CANCELLED)])
 def test_one_that_is_interrupted_goes_back_to_the_queue_or_waits_for_a_person(
     two_libraries: Project, for_good: bool, state: State
@@ -327,6 +350,61 @@ def test_a_killed_calibration_is_brought_back_and_done_with_the_same_wish(two_li
     job = job_of(two_libraries)
     assert (job.status, job.claim_count) == (State.SUCCEEDED, 2)
     assert calibrator(two_libraries).manifest.check() == []
+
+
+def test_one_that_is_taken_up_again_goes_by_all_that_it_was_asked_under(two_libraries: Project):
+    asked = calibrator(two_libraries, detection__preset="classic", output__max_segments=1, **NOTHING)
+    asked.manifest.ask(asked._request(two_libraries.library), "asked for by a test")
+    taken = calibrator(two_libraries).take(job_of(two_libraries).job_id)
+    assert taken is not None and taken.applied is not None
+    assert (taken.applied.preset, taken.applied.value) == ("classic", 100)
+    used = taken.result.artifact.read_json("calibration.json")["inputs"]["settings"]
+    assert (used["detection.preset"], used["output.max_segments"]) == ("classic", 1)
+    assert taken.result.key == asked.look(two_libraries.library).key
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"calibration": {"values": ["much"]}}, {"detection": "loud"}, {"output": {"gone": 1}}]
+)
+def test_one_that_cannot_be_understood_fails_by_name_and_the_next_is_done(
+    two_libraries: Project, metadata: dict[str, Any]
+):
+    asked = calibrator(two_libraries, **NOTHING)
+    request = asked._request(two_libraries.library)
+    asked.manifest.ask(replace(request, metadata=metadata), "asked for by a test")
+    asked.manifest.ask(asked._request(two_libraries.library.parent / "elsewhere"), "asked for by a test")
+    outcomes = {Path(job.library).name: outcome for job, outcome in calibrator(two_libraries).take_all()}
+    assert isinstance(outcomes["library"], BadSettings)
+    assert isinstance(outcomes["elsewhere"], Calibrated) and outcomes["elsewhere"].applied is not None
+    failed = job_of(two_libraries)
+    assert (failed.status, failed.error_code) == (State.FAILED, "bad_settings")
+
+
+# --- the same wish, and none that can be met
+
+
+def test_the_same_wish_gives_the_same_value_again_and_there_is_nothing_to_do(project: Project, rising: Path):
+    shutil.copy(rising, project.library / "game.mp4")
+    process(project)
+    wish = {"calibration__values": "1,9", "calibration__montage_s": 4.0}
+    first = calibrate(project, **wish)
+    assert first not in (None, 1, 2.5, 9)  # one between them was looked for
+    process(project)
+    assert [calibrate(project, **wish) for _ in range(3)] == [first] * 3
+    assert planned(project)["game.mp4"] == (Action.KEEP, {})
+    calibrate(project, **NOTHING)
+    assert calibrate(project, **wish) == first
+
+
+def test_where_the_setting_makes_no_difference_nothing_is_applied_and_the_other_is_named(two_libraries: Project):
+    # The fixed level of the classic detector is far above anything that the sensitivity asks for.
+    fixed = {"detection__preset": "classic", "detection__rms_threshold": 9.0, "calibration__montage_s": 5}
+    done = calibrator(two_libraries, **fixed).calibrate(two_libraries.library, "asked for by a test")
+    assert done.applied is None
+    assert "sensitivity makes no difference here" in done.told and "--setting rms_threshold" in done.told
+    found = done.result.artifact.read_json("calibration.json")
+    assert (found["value"], [row["is_chosen"] for row in found["table"]].count(True)) == (None, 0)
+    assert Calibrations(calibrator(two_libraries).manifest.engine).of_library(two_libraries.library) is None
 
 
 # --- in Dagster

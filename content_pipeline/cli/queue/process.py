@@ -11,7 +11,7 @@ import click
 from content_pipeline.cli.main import EXIT_SOME_FAILED
 from content_pipeline.cli.printing import print_error, print_note
 from content_pipeline.cli.queue.options import queue_options, settings_of
-from content_pipeline.errors import PipelineError, printable
+from content_pipeline.errors import code_of, hint_for, printable
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.settings import Settings
 from content_pipeline.workers.identity import gone_among
@@ -46,9 +46,9 @@ def _calibrate(settings: Settings, most: int | None) -> tuple[int, int]:
     done = failed = 0
     for job, outcome in islice(Calibrator(settings, manifest, settings.worker_count).take_all(), most):
         done += 1
-        if isinstance(outcome, PipelineError):
+        if isinstance(outcome, Exception):
             failed += 1
-            print_error(f"calibration of {printable(job.library)}: {outcome}", outcome.hint)
+            print_error(f"calibration of {printable(job.library)}: {outcome}", hint_for(code_of(outcome)))
         else:
             print_note(f"{printable(job.library)} is calibrated: {outcome.told}.")
     return done, failed

@@ -85,7 +85,7 @@ def _metadata(done: Calibrated) -> dict[str, Any]:
         "setting": found["setting"],
         "now": found["now"]["value"],
         "wish": "none" if wish is None else f"{wish['kind']} {wish['amount']:g}",
-        "applied": "no: nothing is wished for in the settings" if done.applied is None else "yes",
+        "applied": f"no: {done.told}" if done.applied is None else "yes",
         "remarks": "; ".join(found["remarks"]) or "none",
         "values": _table(found["table"]),
     }

@@ -13,6 +13,7 @@ import pytest
 
 from content_pipeline.media import excerpt, opening
 from content_pipeline.media.audio import mono_blocks
+from content_pipeline.media.decode import FrameReader
 from content_pipeline.media.excerpt import AudioExcerpts
 from content_pipeline.media.opening import opening_head
 from content_pipeline.media.probe import MediaInfo, describe
@@ -60,6 +61,31 @@ def made(folder: Path, kind: str) -> Path:
         return write(folder / "gap.mov", pieces, rate_hz=44_100, codec="aac")
     options = {"movflags": "+faststart"} if kind == "header first" else {}
     return write(folder / "a.mp4", [Piece(sound)], rate_hz=44_100, codec="aac", **options)
+
+
+def number_in(data: bytearray, kind: bytes, offset: int) -> int:
+    """A number of the last box of a kind, the sound's where there is a picture, by its place in the content."""
+    at = data.rindex(kind) + 4 + offset
+    return int(struct.unpack(">I", data[at : at + 4])[0])
+
+
+def put(data: bytearray, kind: bytes, offset: int, number: int) -> None:
+    at = data.rindex(kind) + 4 + offset
+    data[at : at + 4] = struct.pack(">I", number)
+
+
+def box(kind: bytes, content: bytes = b"") -> bytes:
+    return struct.pack(">I4s", 8 + len(content), kind) + content
+
+
+def add_to_header(path: Path, *boxes: bytes, sparse_bytes: int = 0) -> None:
+    """More boxes in the header, which stands at the end of the file; what the last one holds may be a hole."""
+    data = bytearray(path.read_bytes())
+    more = b"".join(boxes)
+    at = data.index(b"moov") - 4
+    data[at : at + 4] = struct.pack(">I", len(data) - at + len(more) + sparse_bytes)
+    path.write_bytes(data + more)
+    os.truncate(path, len(data) + len(more) + sparse_bytes)
 
 
 KINDS = ["plain", "header first", "surround", "late", "with a picture", "joined", "with a gap"]
@@ -145,6 +171,64 @@ def test_an_edit_beyond_all_bounds_is_left_to_libavformat(tmp_path: Path, offset
         assert AudioExcerpts.of(source, info, 0) is None
 
 
+def test_windows_of_a_very_fine_clock_lose_nothing(tmp_path: Path) -> None:
+    """So fine that the ticks of a window do not fit into 32 bits; and no list of edits says how long the whole is."""
+    path, finer = samples.recording(tmp_path, "a.mp4"), 20_000
+    data = bytearray(path.read_bytes())
+    put(data, b"mdhd", 12, finer * number_in(data, b"mdhd", 12))
+    for row in range(number_in(data, b"stts", 4)):
+        put(data, b"stts", 12 + 8 * row, finer * number_in(data, b"stts", 12 + 8 * row))
+    path.write_bytes(data.replace(b"edts", b"free"))
+    with opened(path) as (source, info):
+        assert in_windows(source, info, 0, 150) == packets(source, 0)
+
+
+@pytest.mark.parametrize(("number", "more_bytes"), [(300, 1 << 30), (300, 1 << 24), (-1, 1)])
+def test_one_size_that_cannot_be_true_leaves_the_whole_file_to_libavformat(
+    tmp_path: Path, number: int, more_bytes: int
+) -> None:
+    path = made(tmp_path, "header first")
+    with opened(path) as (source, info):
+        assert AudioExcerpts.of(source, info, 0) is not None
+    data = bytearray(path.read_bytes())
+    at = 12 + 4 * (number % number_in(data, b"stsz", 8))
+    put(data, b"stsz", at, number_in(data, b"stsz", at) + more_bytes)
+    path.write_bytes(data)
+    with open_source(path) as source:
+        assert AudioExcerpts.of(source, info, 0) is None
+
+
+def test_an_edit_shorter_than_a_tick_is_left_to_libavformat(tmp_path: Path) -> None:
+    path = made(tmp_path, "plain")
+    data = bytearray(path.read_bytes())
+    put(data, b"mvhd", 12, 1_000_000)
+    put(data, b"elst", 8, 1)
+    path.write_bytes(data)
+    with opened(path) as (source, info):
+        assert AudioExcerpts.of(source, info, 0) is None
+
+
+def test_a_movie_header_cut_short_is_left_to_libavformat(tmp_path: Path) -> None:
+    path = made(tmp_path, "plain")
+    data = bytearray(path.read_bytes().replace(b"edts", b"free"))
+    at = data.rindex(b"mvhd") - 4
+    data[at : at + 19] = box(b"mvhd", bytes(3)) + struct.pack(">I4s", number_in(data, b"mvhd", -8) - 11, b"free")
+    path.write_bytes(data)
+    with opened(made(tmp_path / "other", "plain")) as (_, info), open_source(path) as source:
+        assert AudioExcerpts.of(source, info, 0) is None
+
+
+def test_a_track_that_cannot_be_sought_is_damaged_and_no_more(tmp_path: Path) -> None:
+    path = samples.recording(tmp_path, "a.mp4", seconds=2)
+    with opened(path) as (_, info):
+        data = path.read_bytes()
+    path.write_bytes(data.replace(b"stsz", b"free"))
+    with open_source(path) as source:
+        reader = FrameReader(source, info, 0)
+        assert not list(reader.frames(1.5))
+        assert reader.bad_packets
+
+
 def test_no_damage_to_the_header_does_more_than_fall_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "LONG_BYTES", 0)
     path = samples.recording(tmp_path, "a.mp4", seconds=2)
@@ -183,6 +267,54 @@ def test_the_first_moments_say_of_a_recording_what_the_whole_does(
         assert head
         with source.container(head) as container:
             assert describe(container) == info
+
+
+def test_padding_in_the_header_is_left_out(tmp_path: Path) -> None:
+    path, padding = made(tmp_path, "plain"), 6 << 20
+    add_to_header(path, struct.pack(">I4s", 8 + padding, b"free"), sparse_bytes=padding)
+    with opened(path) as (source, info):
+        head = opening_head(source)
+        assert 0 < len(head) < 1 << 20
+        with source.container(head) as container:
+            assert describe(container) == info
+
+
+@pytest.mark.parametrize(
+    "boxes",
+    [
+        [box(b"trak", box(b"udta") * 900)] * 5,
+        [box(b"minf", box(b"mdia"))],
+        [box(b"trak", box(b"trak"))],
+        [struct.pack(">I4s", 8 * depth, b"trak") for depth in range(2_000, 0, -1)],
+        [box(b"name", bytes(6 << 20))] * 3,
+    ],
+    ids=["too many boxes", "boxes astray", "a track in a track", "far too deep", "too many bytes"],
+)
+def test_a_header_out_of_all_bounds_is_opened_as_it_is(
+    tmp_path: Path, boxes: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "LONG_BYTES", 0)
+    path = made(tmp_path, "plain")
+    with open_source(path) as source:
+        assert opening_head(source)
+    add_to_header(path, *boxes)
+    with open_source(path) as source:
+        assert opening_head(source) == b""
+
+
+@pytest.mark.parametrize("table", [b"stsz", b"stts", b"stsc", b"stco"])
+def test_tables_with_fewer_rows_than_they_claim_are_opened_as_they_are(
+    tmp_path: Path, table: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "LONG_BYTES", 0)
+    monkeypatch.setattr(opening, "_CHUNKS_KEPT", 1)
+    path = made(tmp_path, "plain")
+    data = bytearray(path.read_bytes())
+    at = 8 if table == b"stsz" else 4
+    put(data, table, at, number_in(data, table, at) + 1)
+    path.write_bytes(data)
+    with open_source(path) as source:
+        assert opening_head(source) == b""
 
 
 def test_a_short_recording_is_opened_as_it_is(tmp_path: Path) -> None:

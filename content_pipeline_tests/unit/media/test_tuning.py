@@ -13,8 +13,11 @@ from content_pipeline.media.tuning import (
     finer_values,
     is_in_reach,
     is_met,
+    makes_no_difference,
     nearest,
+    no_difference,
     remarks,
+    unless_as_good,
     wish_of,
 )
 from content_pipeline.settings import CalibrationSettings, OutputSettings, Settings
@@ -26,6 +29,12 @@ FIGHTS = [(10 + 20 * number, 13 + 20 * number, 12.0 + 2 * number) for number in 
 def row(value: float, seconds: float, moments: int = 0, videos: int = 1, limited: int = 0) -> Row:
     picked = Picked(moments=moments, clips=1 if seconds else 0, seconds=seconds, limited=limited)
     return Row(value, picked, videos, hours=1.0)
+
+
+def taken(rows: list[Row], wish: Wish, now: float) -> float:
+    """The value taken where another counts now."""
+    current = next(row for row in rows if row.value == now)
+    return unless_as_good(current, nearest(rows, wish), rows, wish).value
 
 
 def montage(amount: float) -> Wish:
@@ -81,8 +90,8 @@ def test_what_even_the_strictest_value_exceeds_gives_the_least_there_is_and_says
 @pytest.mark.parametrize("amount", [15, 1])
 def test_a_value_that_picks_nothing_is_not_taken_while_another_picks_something(amount: float):
     rows = [row(6, 39), row(7, 0)]
-    chosen = nearest(rows, montage(amount), now=7)
-    assert chosen.value == 6
+    chosen = nearest(rows, montage(amount))
+    assert chosen.value == taken(rows, montage(amount), now=7) == 6
     assert remarks(rows, chosen, montage(amount), OutputSettings()) == [
         "nothing nearer lies between 6 (39.0 s) and 7 (0.0 s)"
     ]
@@ -90,8 +99,8 @@ def test_a_value_that_picks_nothing_is_not_taken_while_another_picks_something(a
 
 def test_where_every_value_picks_nothing_it_is_said():
     rows = [row(6, 0), row(7, 0)]
-    chosen = nearest(rows, montage(15), now=6)
-    assert chosen.value == 6
+    assert taken(rows, montage(15), now=6) == 6
+    chosen = rows[0]
     assert remarks(rows, chosen, montage(15), OutputSettings())[0] == "6 picks nothing from any video"
     assert remarks(rows, chosen, None, OutputSettings()) == ["6 picks nothing from any video"]
 
@@ -99,18 +108,26 @@ def test_where_every_value_picks_nothing_it_is_said():
 def test_the_value_that_counts_now_is_kept_when_another_gives_hardly_anything_else():
     rows = [row(1.5, 30.03), row(2, 30.02), row(2.5, 30.0), row(4, 20)]
     assert nearest(rows, montage(60)).value == 1.5
-    assert nearest(rows, montage(60), now=2.5).value == 2.5
-    assert nearest(rows, montage(60), now=4).value == 1.5
+    assert taken(rows, montage(60), now=2.5) == 2.5
+    assert taken(rows, montage(60), now=4) == 1.5
 
 
 def test_the_value_that_counts_now_is_not_kept_when_it_misses_a_wish_that_another_meets():
     rows = [row(1, 62.3), row(2, 61.1)]
-    assert nearest(rows, montage(60), now=1).value == 2
+    assert taken(rows, montage(60), now=1) == 2
 
 
 def test_the_same_number_of_moments_on_the_far_side_of_the_many_is_not_the_same():
     rows = [row(0.5, 3000, moments=12), row(1, 900, moments=40), row(2, 100, moments=12), row(3, 20, moments=4)]
-    assert nearest(rows, Wish("per_hour", 12), now=0.5).value == 2
+    assert taken(rows, Wish("per_hour", 12), now=0.5) == 2
+
+
+def test_values_that_all_pick_the_same_make_no_difference_and_the_other_setting_is_named():
+    assert makes_no_difference([row(1, 30), row(2, 30)])
+    assert not makes_no_difference([row(1, 30), row(2, 29)])
+    assert not makes_no_difference([row(1, 30)])
+    assert no_difference("sensitivity").endswith("`--setting rms_threshold`")
+    assert no_difference("rms_threshold").endswith("`--setting sensitivity`")
 
 
 def test_moments_that_all_become_one_do_not_meet_a_wish_for_few():
