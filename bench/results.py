@@ -59,7 +59,7 @@ class Results:
 
     @property
     def rows(self) -> list[Row]:
-        return [row for rows in self.benches.values() for row in rows]
+        return [row for name in BENCHES for row in self.benches.get(name, ())]
 
 
 def _told(row: Row) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from content_pipeline.errors import from_own_folder
+from content_pipeline.lifetime import has_ended
 from content_pipeline.settings import digest_of
 
 INDEX_NAME = "artifact.json"
@@ -253,7 +254,7 @@ def _is_another(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return pid != os.getpid()
+    return pid != os.getpid() and not has_ended(pid)
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import IO
 
 _PR_SET_PDEATHSIG = 1
@@ -31,6 +32,16 @@ def dying_with(parent: int) -> Callable[[], None]:
             os._exit(1)
 
     return die_with_parent
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is over, though nobody may have collected it yet; False where that cannot be seen."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except FileNotFoundError:
+        return sys.platform == "linux"
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)

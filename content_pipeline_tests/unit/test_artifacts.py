@@ -114,6 +114,26 @@ def test_what_was_staged_and_not_placed_is_removed(tmp_path: Path):
     assert os.listdir(target.parent) == []
 
 
+def test_what_a_killed_process_had_staged_is_removed_also_before_anybody_collected_it(tmp_path: Path):
+    source, target = tmp_path / "a", tmp_path / "out" / "b"
+    source.write_text("new")
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with publication({source: target}):
+            os.write(writing, b"staged")
+            signal.pause()
+    assert os.read(reading, 6) == b"staged"
+    with publication({source: target}):
+        assert len(os.listdir(target.parent)) == 2, "whoever lives keeps what it staged"
+    os.kill(child, signal.SIGKILL)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # it has ended, and is still there to be collected
+    with publication({source: target}) as place:
+        place()
+    assert os.listdir(target.parent) == ["b"]
+    os.waitpid(child, 0)
+
+
 def _make_slowly(root: Path, log: Path) -> None:
     store = ArtifactStore(root)
     with store.only_one("energy", KEY):
