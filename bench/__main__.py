@@ -17,11 +17,12 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.measure import Row
+from bench.measure import NOTE, Row
 from bench.report import printed, write_report
 from bench.results import BENCHES, RESULTS, Results
 
 ROW = "row: "
+MOST_LINES = 50
 
 
 def main(names: list[str]) -> int:
@@ -48,9 +49,11 @@ def main(names: list[str]) -> int:
 
 
 def _run(name: str) -> list[Row] | None:
-    """The rows of one bench; None when it failed, which is told by what it wrote."""
+    """The rows of one bench; None when it failed, and then what it wrote is shown. The other launcher logs a lot."""
     command = [sys.executable, "-m", "bench", "--only", name]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    notes = [line for line in done.stderr.splitlines(keepends=True) if done.returncode or line.startswith(NOTE)]
+    sys.stderr.writelines(notes[-MOST_LINES:])
     said = [json.loads(line.removeprefix(ROW)) for line in done.stdout.splitlines() if line.startswith(ROW)]
     return None if done.returncode else [Row(**row) for row in said]
 

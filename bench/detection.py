@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.measure import Row
+from bench.measure import NOTE, Row
 from bench.recordings import FOOTAGE
 from content_pipeline.media.curves import Curves
 from content_pipeline.media.detector import Candidate, detector_for
@@ -45,7 +45,7 @@ Clips = Mapping[LabelledClip, Curves]
 
 def rows(_folder: Path) -> Iterator[Row]:
     if not LABELS.exists():
-        print("no labelled footage here: detection quality is not measured", file=sys.stderr)
+        print(f"{NOTE}no labelled footage here: detection quality is not measured", file=sys.stderr)
         return
     clips = {clip: primary_curves(LABELS.parent / clip.file, Settings()) for clip in read_labels(LABELS)}
     ours = _judged(clips, preset="broadband")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import recordings
-from bench.measure import PROJECT, Cost, Row, cost_of_command
+from bench.measure import NOTE, PROJECT, Cost, Row, cost_of_command
 
 SIZE_BYTES = 200_000_000
 PEER = "auto-editor"
@@ -54,7 +54,7 @@ def _peer(folder: Path) -> Iterator[Row]:
     """auto-editor as it comes, on a short recording: it keeps all that is loud, and encodes it."""
     found = shutil.which(PEER)
     if found is None:
-        print(f"{PEER} is not on the PATH: not measured", file=sys.stderr)
+        print(f"{NOTE}{PEER} is not on the PATH: not measured", file=sys.stderr)
         return
     library = folder / "short"
     library.mkdir()

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 PROJECT = Path(__file__).resolve().parents[1]
 SAMPLE_EVERY_S = 0.05
+NOTE = "note: "  # a line that a bench wants to be seen
 
 
 @dataclass(frozen=True)
