@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +42,15 @@ class Windows:
     until: NDArray[np.float64]  # as `energy_until` gives it
     limit_s: float
     gap_s: float = 0.0
+    _known: dict[Span, Span] = field(default_factory=dict, init=False)
 
     def richest(self, span: Span) -> Span:
         """The window in a longer span that holds the most energy; of equal ones, the earliest."""
+        if span not in self._known:  # a stretch of action is often the same under the next threshold
+            self._known[span] = self._richest(span)
+        return self._known[span]
+
+    def _richest(self, span: Span) -> Span:
         last_start_s = span.end_s - self.limit_s
         first = math.ceil(span.start_s * FRAME_RATE_HZ)
         held = self._held[first : math.floor(last_start_s * FRAME_RATE_HZ) + 1]

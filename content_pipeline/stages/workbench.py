@@ -43,12 +43,14 @@ class Workbench:
     cores: int = 1  # how many this video may use
     force: bool = False  # make everything anew, whatever exists; once
     made: set[str] = field(default_factory=set)
+    _settings_digests: dict[Stage, str] = field(default_factory=dict, init=False)  # asked for thousands of times
 
     def stage_key(self, stage: Stage, **inputs: object) -> str:
         """The digest of exactly what this stage's output depends on."""
-        return digest_of(
-            {"stage": stage, "version": VERSIONS[stage], "settings": self.settings.digest(stage), "inputs": inputs}
-        )
+        if stage not in self._settings_digests:
+            self._settings_digests[stage] = self.settings.digest(stage)
+        settings = self._settings_digests[stage]
+        return digest_of({"stage": stage, "version": VERSIONS[stage], "settings": settings, "inputs": inputs})
 
     def must_make(self, what: str) -> bool:
         """Whether this is to be made anew although it may exist; the first time it is asked for, if at all."""

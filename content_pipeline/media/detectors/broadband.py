@@ -16,7 +16,7 @@ import numpy as np
 
 from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
 from content_pipeline.media.detector import Candidates, Detection, check_same_kind
-from content_pipeline.media.detectors.runs import count_around, crowded, narrowed, over_runs, runs
+from content_pipeline.media.detectors.runs import Counted, narrowed, over_runs, runs
 from content_pipeline.media.detectors.surroundings import (
     NODE_FRAMES,
     PERCENTILE_STEP,
@@ -31,7 +31,7 @@ from content_pipeline.settings import DetectionSettings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from content_pipeline.media.detectors.runs import Places, Runs
+    from content_pipeline.media.detectors.runs import Runs
     from content_pipeline.media.detectors.surroundings import Frames, Mask, Nodes
 
 # The broadband curve is on the scale of RMS: of white noise it reads the same.
@@ -144,32 +144,32 @@ class BroadbandEvidence:
 
     def _passed(self, enter_db: float, shortest_s: float, wide: Runs, exact: Runs) -> dict[str, Mask]:
         """Which runs each rule lets pass; the first that does not is the one that dropped it."""
-        entering = np.flatnonzero(self.is_noise & (self.contrast > enter_db))
+        entering = Counted(self.is_noise & (self.contrast > enter_db))
         peak = over_runs(np.maximum, self.contrast, wide)
         over_floor = np.interp(wide[:, 0] / NODE_FRAMES, np.arange(len(self.over_floor)), self.over_floor)
         duration_s = (exact[:, 1] - exact[:, 0]) / FRAME_RATE_HZ
         return {
             WEAK_CONTRAST: peak + over_floor > enter_db,
             DROWNED: peak > enter_db,
-            TONAL: count_around(entering, wide, 0) > 0,
-            ISOLATED: count_around(entering, wide, _frames(BURST_REACH_S)) >= _frames(BURST_S),
+            TONAL: entering.around(wide, 0) > 0,
+            ISOLATED: entering.around(wide, _frames(BURST_REACH_S)) >= _frames(BURST_S),
             UNEVENTFUL: self._eventful(entering, enter_db, wide),
             TOO_SHORT: (duration_s > 0) & (duration_s >= shortest_s),
         }
 
-    def _eventful(self, entering: Places, enter_db: float, wide: Runs) -> Mask:
+    def _eventful(self, entering: Counted, enter_db: float, wide: Runs) -> Mask:
         """Whether there is action around a run, long or striking."""
         near = self._near_action(entering, ACTION_S, wide)
         if near.all():
             return near
-        striking = entering[self.contrast[entering] > enter_db + STRIKING_DB]
+        striking = Counted(self.is_noise & (self.contrast > enter_db + STRIKING_DB))
         return near | self._near_action(striking, STRIKING_S, wide)
 
-    def _near_action(self, frames: Places, least_s: float, wide: Runs) -> Mask:
+    def _near_action(self, frames: Counted, least_s: float, wide: Runs) -> Mask:
         """Whether somewhere around a run there is enough of the frames; a short recording has room for less."""
         shortened = min(1.0, len(self.contrast) / _frames(ACTION_WITHIN_S))
-        action = crowded(frames, max(1, _frames(least_s * shortened)), _frames(ACTION_WITHIN_S))
-        return count_around(action, wide, _frames(_window_s(self.adaptive))) > 0
+        action = frames.crowded(max(1, _frames(least_s * shortened)), _frames(ACTION_WITHIN_S))
+        return action.around(wide, _frames(_window_s(self.adaptive))) > 0
 
 
 def entering_contrast_db(settings: DetectionSettings) -> float:

@@ -9,7 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Places = NDArray[np.intp]  # numbers of frames
     Runs = NDArray[np.intp]  # one row per run: first frame, end (exclusive)
 
 
@@ -28,7 +27,9 @@ def over_runs(combine: np.ufunc, values: NDArray[np.float32], of: Runs) -> NDArr
         return np.empty(0)
     # reduceat wants every index inside the array, and the last run may end where the array does.
     bounds = of.ravel() if of[-1, 1] < len(values) else of.ravel()[:-1]
-    return np.asarray(combine.reduceat(values, bounds, dtype=np.float64)[::2])
+    # A sum needs more digits than its values; a maximum is one of them.
+    dtype = np.float64 if combine is np.add else values.dtype
+    return combine.reduceat(values, bounds, dtype=dtype)[::2].astype(np.float64)
 
 
 def narrowed(of: Runs, mask: NDArray[np.bool_]) -> Runs:
@@ -43,13 +44,22 @@ def narrowed(of: Runs, mask: NDArray[np.bool_]) -> Runs:
     return np.where((after <= before)[:, None], np.column_stack((first, end)), of[:, :1])
 
 
-def count_around(frames: Places, of: Runs, reach: int) -> Places:
-    """How many of the frames, which are in order, lie in each run and within reach of it."""
-    return np.searchsorted(frames, of[:, 1] + reach) - np.searchsorted(frames, of[:, 0] - reach)
+class Counted:
+    """A mask of frames, of which is asked again and again how many lie somewhere."""
 
+    def __init__(self, mask: NDArray[np.bool_]) -> None:
+        self._mask = mask
+        self._before = np.zeros(len(mask) + 1, np.int32)  # how many come before each frame, and before the end
+        np.cumsum(mask, out=self._before[1:])
 
-def crowded(frames: Places, least: int, within: int) -> Places:
-    """Those of the frames, which are in order, that begin a stretch of time with at least so many of them."""
-    if len(frames) < least:
-        return frames[:0]
-    return frames[: len(frames) - least + 1][frames[least - 1 :] - frames[: len(frames) - least + 1] < within]
+    def around(self, of: Runs, reach: int) -> NDArray[np.int32]:
+        """How many lie in each run and within reach of it."""
+        first, end = np.maximum(of[:, 0] - reach, 0), np.minimum(of[:, 1] + reach, len(self._mask))
+        return self._before[end] - self._before[first]
+
+    def crowded(self, least: int, within: int) -> Counted:
+        """Those that begin a stretch of so many frames with at least so many of them."""
+        count, begun = len(self._mask), self._before[:-1]
+        ahead = np.full(count, self._before[-1])
+        ahead[: max(0, count - within)] = self._before[within:-1]
+        return Counted(self._mask & (ahead - begun >= least))
