@@ -1,7 +1,7 @@
 """A plain mp4 or mov opened a window at a time: libavformat sees a short file that holds one audio track.
 
 At opening libavformat lays out every packet of every track; for 12 hours that is a quarter of a gigabyte and most of
-a second. So it is given a small header made here, with the track's table cut to some twenty minutes, followed by the
+a second. So it is given a small header made here, with the track's table cut to some four minutes, followed by the
 recording's own bytes. An edit list puts the window where it stands in the recording, so that packets carry the very
 stamps they have in the whole. Only AAC in the layout that nearly all recorders write is done this way.
 """
@@ -19,7 +19,7 @@ from content_pipeline.media.sample_table import SampleTable
 from content_pipeline.media.source import Source
 from content_pipeline.media.timeline import lag_after
 
-WINDOW_SAMPLES = 50_000  # packets: some twenty minutes of AAC
+WINDOW_SAMPLES = 10_000  # packets: some four minutes of AAC
 
 _NORMAL_SPEED = 1 << 16
 _HEAD_BYTES_KEPT = 1 << 16  # of anything copied as it is

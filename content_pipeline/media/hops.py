@@ -15,25 +15,39 @@ if TYPE_CHECKING:
 
 OVERLAP = FRAME_SAMPLES // HOP_SAMPLES
 BLOCK_FRAMES = 1 << 14
+MOST_EXPECTED = 1 << 24  # values: four days; a length that somebody only declared must not ask for more
 HANN = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(FRAME_SAMPLES) / FRAME_SAMPLES)
 
 
 class Series:
-    """A curve that grows: a list of small arrays would take more room than the values in it."""
+    """A curve that grows, in the room that it is expected to need: what is not written yet takes no memory.
 
-    def __init__(self) -> None:
-        self._data = bytearray()
+    Growing by copies would hold twelve hours of it twice, a list of small arrays more than that.
+    """
+
+    def __init__(self, expected: int = 0) -> None:
+        self._data = np.empty(min(max(expected, BLOCK_FRAMES), MOST_EXPECTED), np.float32)
+        self._count = 0
 
     def append(self, values: Floats) -> None:
-        self._data += values.tobytes()
+        self._room(len(values))[:] = values
 
     def append_zeros(self, count: int) -> None:
-        self._data += bytes(count * np.dtype(np.float32).itemsize)
+        self._room(count)[:] = 0
+
+    def _room(self, count: int) -> Floats:
+        """Where the next values go."""
+        first, self._count = self._count, self._count + count
+        if self._count > len(self._data):
+            grown = np.empty(2 * self._count, np.float32)
+            grown[:first] = self._data[:first]
+            self._data = grown
+        return self._data[first : self._count]
 
     def take(self) -> Floats:
         """All values, writable; the series is empty afterwards."""
-        data, self._data = self._data, bytearray()
-        return np.frombuffer(data, np.float32)
+        values, self._data, self._count = self._data[: self._count], np.empty(0, np.float32), 0
+        return values
 
 
 def rms_of_frames(hop_energy: Floats, frames: int) -> Floats:

@@ -113,10 +113,10 @@ def split(duration_s: float, processes: int) -> list[Part]:
 def _measure(task: TrackTask, part: Part) -> Measured:
     """The curves of a part, without its run-up and run-out."""
     blocks = MonoBlocks(task.source, task.info, task.track, part.start_s, part.end_s)
-    stream = CurveStream(task.percussive_margin)
     start = part.start_s * SAMPLE_RATE_HZ
     skip = -start % HOP_SAMPLES  # frames of all parts stand on the same grid
     expected = (task.duration_s if part.end_s is None else part.end_s) * SAMPLE_RATE_HZ - start
+    stream = CurveStream(task.percussive_margin, expected_samples=expected)
     seen = 0
     for block in blocks:
         seen += len(block)

@@ -49,9 +49,12 @@ _SILENT_LEVEL = 1e-9  # what the floor of the codes adds up to
 
 
 class CurveStream:
-    """Builds the curves of one track from mono blocks at 22,050 Hz; the size of the blocks does not matter."""
+    """Builds the curves of one track from mono blocks at 22,050 Hz; the size of the blocks does not matter.
 
-    def __init__(self, percussive_margin: float, groups: int = 6) -> None:
+    How many samples are expected decides about memory, nothing else.
+    """
+
+    def __init__(self, percussive_margin: float, groups: int = 6, expected_samples: float = 0) -> None:
         self._groups = groups
         self._frames = GROUP * groups
         self._weight = np.float32(percussive_margin**2)
@@ -61,9 +64,9 @@ class CurveStream:
         self._first_frame = 0  # of the block being filled
         self._last_frame: int | None = None  # of the recording, once its end is known
         self._was_silent = True
-        self._hop_energy = Series()
-        self._percussive_energy = Series()
-        self._broadband_power = Series()
+        # Results come by the block, and a group late.
+        values = int(expected_samples / HOP_SAMPLES) + 2 * self._frames + GROUP + OVERLAP
+        self._hop_energy, self._percussive_energy, self._broadband_power = (Series(values) for _ in range(3))
 
     def _allocate(self) -> None:
         keep_freed_memory()
