@@ -63,7 +63,7 @@ def _an_hour(folder: Path) -> tuple[Curves, MediaInfo]:
     """Real curves of a short recording, again and again for an hour."""
     import numpy as np
 
-    from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
+    from content_pipeline.media.curves import FRAME_RATE_HZ
     from content_pipeline.media.energy import measure
     from content_pipeline.media.probe import probe
     from content_pipeline.media.source import open_source
@@ -73,7 +73,7 @@ def _an_hour(folder: Path) -> tuple[Curves, MediaInfo]:
         info = probe(source, settings.limits)
         measured = measure(source, info, settings.energy, settings.detection.hpss_margin)
     short, frames = measured.tracks[measured.primary], round(3600 * FRAME_RATE_HZ)
-    return Curves(*(np.resize(curve, frames) for curve in (short.percussive, short.rms, short.broadband))), info
+    return short.each(lambda curve: np.resize(curve, frames)), info
 
 
 def _cache_hours(folder: Path, settings: Settings) -> None:

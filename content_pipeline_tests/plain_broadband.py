@@ -19,9 +19,9 @@ Frames = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PlainEvidence:
+    strength: Frames
     contrast: Frames
     sharp: Frames
-    is_noise: NDArray[np.bool_]
 
 
 def plain_evidence(curves: Curves, window_s: float) -> PlainEvidence:
@@ -34,12 +34,14 @@ def plain_evidence(curves: Curves, window_s: float) -> PlainEvidence:
     floor = decibels([percentile_around(smooth, heard, node, window_s) for node in nodes])
     loudness = decibels([mean_around(whole, heard, node, window_s) for node in nodes])
     reference = np.interp(np.arange(len(power)), nodes, np.maximum(floor, loudness - tuned.LOUDNESS_ALLOWANCE_DB))
-    contrast = np.where(heard, decibels(smooth) - reference, tuned.LOWEST_DB)
-    return PlainEvidence(
-        contrast=np.maximum(contrast, tuned.LOWEST_DB),
-        sharp=decibels(power) - reference,
-        is_noise=heard & (smooth > tuned.NOISE_SHARE * moving_mean(whole, tuned.SMOOTHING_FRAMES)),
-    )
+    blow = moving_mean(np.minimum(curves.punch.astype(np.float64), 1) ** 2, tuned.SMOOTHING_FRAMES)
+    share_db = decibels(blow / np.maximum(moving_mean(whole, tuned.SMOOTHING_FRAMES), 1e-20))
+    punch = (tuned.PUNCH_WEIGHT * (share_db - tuned.PUNCH_DB)).clip(-tuned.MOST_LACK_DB, tuned.MOST_GAIN_DB)
+    full = decibels(smooth) - reference
+    counted = np.where(full > tuned.CLEAR_DB, tuned.CLEAR_DB + (full - tuned.CLEAR_DB) / 2, full)
+    contrast = np.where(heard, np.maximum(counted, tuned.LOWEST_DB), tuned.LOWEST_DB)
+    strength = np.where(contrast > tuned.LOWEST_DB, np.maximum(contrast + punch, tuned.LOWEST_DB), tuned.LOWEST_DB)
+    return PlainEvidence(strength, contrast, sharp=decibels(power) - reference)
 
 
 def moving_mean(values: Frames, width: int) -> Frames:
@@ -77,28 +79,23 @@ def decibels(power: Frames | list[float]) -> Frames:
 def plain_candidates(evidence: BroadbandEvidence, enter_db: float, shortest_s: float) -> list[Candidate]:
     """What the rules say of given evidence, without adaptation of the surroundings' length."""
     leave_db = enter_db - tuned.LEAVE_BELOW_ENTER_DB
-    entering = [
-        bool(noise and level > enter_db) for noise, level in zip(evidence.is_noise, evidence.contrast, strict=True)
-    ]
-    striking = [
-        bool(enters and level > enter_db + tuned.STRIKING_DB)
-        for enters, level in zip(entering, evidence.contrast, strict=True)
-    ]
+    entering = [bool(level > enter_db) for level in evidence.strength]
     result = []
-    for first, end in plain_runs(evidence.contrast > leave_db):
-        sharp = [place for place in range(first, end) if evidence.sharp[place] > leave_db]
+    edge_db = enter_db - tuned.EDGE_BELOW_ENTER_DB
+    for first, end in plain_runs((evidence.strength > leave_db) & (evidence.contrast > edge_db)):
+        sharp = [place for place in range(first, end) if evidence.sharp[place] > edge_db]
         exact = (sharp[0], sharp[-1] + 1) if sharp else (first, first)
         shown = exact if sharp else (first, end)
         score = float(evidence.power[shown[0] : shown[1]].sum(dtype=np.float64)) / evidence.average
         over_floor = np.interp(first / NODE_FRAMES, np.arange(len(evidence.over_floor)), evidence.over_floor)
-        peak = float(evidence.contrast[first:end].max())
+        contrast = float(evidence.contrast[first:end].max())
+        enters = any(entering[first:end])
         checks = {
-            tuned.WEAK_CONTRAST: peak + over_floor > enter_db,
-            tuned.DROWNED: peak > enter_db,
-            tuned.TONAL: any(entering[first:end]),
+            tuned.WEAK_CONTRAST: enters or contrast + over_floor > enter_db,
+            tuned.DROWNED: enters or contrast > enter_db,
+            tuned.DULL: enters,
             tuned.ISOLATED: sum(around(entering, first, end, tuned.BURST_REACH_S)) >= frames(tuned.BURST_S),
-            tuned.UNEVENTFUL: is_action(around(entering, first, end, tuned.SURROUNDINGS_S), tuned.ACTION_S)
-            or is_action(around(striking, first, end, tuned.SURROUNDINGS_S), tuned.STRIKING_S),
+            tuned.UNEVENTFUL: is_action(around(entering, first, end, tuned.SURROUNDINGS_S), tuned.ACTION_S),
             tuned.TOO_SHORT: bool(sharp) and (exact[1] - exact[0]) / FRAME_RATE_HZ >= shortest_s,
         }
         rule = next((name for name, is_met in checks.items() if not is_met), None)

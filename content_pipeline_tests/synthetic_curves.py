@@ -22,8 +22,11 @@ def curves_with(
     bed_db: float = -40.0,
     tonal_share: float = 0.8,
     seed: int = 1,
+    punch_db: float = -7.0,
 ) -> Curves:
-    """A bed that is mostly tonal (music, hum), as game sound is; noise and tones add their own power."""
+    """A bed that is mostly tonal (music, hum), as game sound is; noise and tones add their own power.
+
+    Of what is noise, so much is punch: -7 dB for shots, -10 dB for a steady hiss."""
     count = frame(duration_s)
     bed = np.full(count, 10 ** (bed_db / 10)) * np.random.default_rng(seed).uniform(0.8, 1.25, count)
     broadband, whole = bed * (1 - tonal_share), bed.copy()
@@ -35,12 +38,13 @@ def curves_with(
         whole[frame(start_s) : frame(end_s)] += 10 ** ((bed_db + over_db) / 10)
         broadband[frame(start_s) : frame(end_s)] += 0.1 * 10 ** ((bed_db + over_db) / 10)
     level = np.sqrt(broadband).astype(np.float32)
-    return Curves(percussive=level, rms=np.sqrt(whole).astype(np.float32), broadband=level)
+    punch = level * np.float32(10 ** (punch_db / 20))
+    return Curves(percussive=level, rms=np.sqrt(whole).astype(np.float32), broadband=level, punch=punch)
 
 
 def louder(curves: Curves, gain_db: float) -> Curves:
     gain = np.float32(10 ** (gain_db / 20))
-    return Curves(curves.percussive * gain, curves.rms * gain, curves.broadband * gain)
+    return curves.each(lambda curve: curve * gain)
 
 
 def silence(duration_s: float) -> Curves:
@@ -49,9 +53,9 @@ def silence(duration_s: float) -> Curves:
 
 def constant(duration_s: float, level: float) -> Curves:
     curve = np.full(frame(duration_s), level, np.float32)
-    return Curves(curve, curve, curve)
+    return Curves(curve, curve, curve, curve)
 
 
 def from_percussive(values: Sequence[float]) -> Curves:
     curve = np.asarray(values, np.float32)
-    return Curves(curve, curve, curve)
+    return Curves(curve, curve, curve, curve)

@@ -1,7 +1,7 @@
 """The curves that detection reads: one value per hop of sound, per audio track.
 
 Positions follow the recording's clock: frame `i` is centred at `i / FRAME_RATE_HZ` seconds,
-and silence stands where the track has none. All three curves are cached in one pass, so that
+and silence stands where the track has none. All curves are cached in one pass, so that
 deciding again never decodes.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 import io
 import math
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -33,15 +33,24 @@ FRAME_RATE_HZ = SAMPLE_RATE_HZ / HOP_SAMPLES
 @dataclass(frozen=True, eq=False)
 class Curves:
     """`percussive`: RMS of the percussive part, as librosa computes it (the classic curve).
-    `rms`: plain RMS. `broadband`: level of what is loud across the whole spectrum at once."""
+    `rms`: plain RMS. `broadband`: level of what is loud across the whole spectrum at once.
+    `punch`: level of what has boom and crack at the same time, as a blow has."""
 
     percussive: Curve
     rms: Curve
     broadband: Curve
+    punch: Curve
 
     @property
     def duration_s(self) -> float:
         return len(self.rms) / FRAME_RATE_HZ
+
+    def each(self, change: Callable[[Curve], Curve]) -> Curves:
+        """The same done to every curve."""
+        return Curves(*(change(getattr(self, name)) for name in CURVE_NAMES))
+
+
+CURVE_NAMES = tuple(field.name for field in fields(Curves))
 
 
 def pack(tracks: Mapping[int, Curves]) -> bytes:
@@ -58,11 +67,7 @@ def store(path: Path, tracks: Mapping[int, Curves]) -> None:
 
 def _write(file: IO[bytes], tracks: Mapping[int, Curves]) -> None:
     """All tracks as one npz; plain arrays only, never pickle."""
-    arrays = {
-        f"track{index}_{name}": getattr(curves, name)
-        for index, curves in tracks.items()
-        for name in ("percussive", "rms", "broadband")
-    }
+    arrays = {f"track{index}_{name}": getattr(curves, name) for index, curves in tracks.items() for name in CURVE_NAMES}
     np.savez(file, allow_pickle=False, **arrays)
 
 
@@ -81,10 +86,7 @@ def _tracks(file: IO[bytes], content: bytes | mmap) -> dict[int, Curves]:
     with ZipFile(file) as archive:
         arrays = {member.filename.removesuffix(".npy"): _array(archive, member, content) for member in archive.filelist}
     indices = sorted({int(name.removeprefix("track").split("_")[0]) for name in arrays})
-    return {
-        index: Curves(*(arrays[f"track{index}_{name}"] for name in ("percussive", "rms", "broadband")))
-        for index in indices
-    }
+    return {index: Curves(*(arrays[f"track{index}_{name}"] for name in CURVE_NAMES)) for index in indices}
 
 
 def _array(archive: ZipFile, member: ZipInfo, content: bytes | mmap) -> Curve:

@@ -142,7 +142,7 @@ def held_out(tried: Mapping[float, Judgement]) -> Judgement:
 def at_level(curves: Curves, gain_db: float) -> Curves:
     """The same recording made louder or quieter."""
     gain = np.float32(10 ** (gain_db / 20))
-    return Curves(curves.percussive * gain, curves.rms * gain, curves.broadband * gain)
+    return curves.each(lambda curve: curve * gain)
 
 
 def compare(detected: Iterable[Span], labelled: Iterable[Span], gap_s: float = MERGE_GAP_S) -> Agreement:

@@ -20,7 +20,7 @@ import numpy as np
 
 from content_pipeline.lifetime import Helper
 from content_pipeline.media.audio import AudioReport, MonoBlocks
-from content_pipeline.media.curves import FRAME_RATE_HZ, HOP_SAMPLES, SAMPLE_RATE_HZ, Curves, pack, unpack
+from content_pipeline.media.curves import CURVE_NAMES, FRAME_RATE_HZ, HOP_SAMPLES, SAMPLE_RATE_HZ, Curves, pack, unpack
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.separation import CurveStream
 from content_pipeline.media.source import Source
@@ -127,8 +127,7 @@ def _measure(task: TrackTask, part: Part) -> Measured:
             raise _Uncertain
     run_up = part.first - -(-start // HOP_SAMPLES)
     kept = slice(run_up, None if part.last is None else run_up + part.last - part.first)
-    curves = stream.finish()
-    return Curves(curves.percussive[kept], curves.rms[kept], curves.broadband[kept]), blocks.report
+    return stream.finish().each(lambda curve: curve[kept]), blocks.report
 
 
 def _joined(parts: list[Part], measured: list[Measured]) -> Measured | None:
@@ -137,12 +136,7 @@ def _joined(parts: list[Part], measured: list[Measured]) -> Measured | None:
         is_short = part.last is not None and len(curves.rms) < part.last - part.first
         if is_short or not len(curves.rms) or report.bad_packets:
             return None
-    curves = Curves(
-        *(
-            np.concatenate([getattr(part_curves, name) for part_curves, _ in measured])
-            for name in ("percussive", "rms", "broadband")
-        )
-    )
+    curves = Curves(*(np.concatenate([getattr(part, name) for part, _ in measured]) for name in CURVE_NAMES))
     first, last = measured[0][1], measured[-1][1]
     return curves, replace(first, decoded_s=last.end_s - first.start_s)
 

@@ -18,8 +18,8 @@ from content_pipeline.settings import Settings, Stage, digest_of
 # Raise a stage's number when its algorithm changes what it makes.
 VERSIONS: dict[Stage, int] = {
     "fingerprint": 1,
-    "energy": 2,
-    "detections": 2,
+    "energy": 3,
+    "detections": 3,
     "clip": 1,
     "montage": 1,
     "calibration": 3,

@@ -41,7 +41,7 @@ def test_a_trial_shows_what_the_plan_keeps_and_knows_when_the_limits_left_someth
     events = [replace(one, score=max(one.score, 0.01)) for one in candidates]  # no sound, no event: none scores 0
     level = np.random.default_rng(seed).random(round(duration_s * FRAME_RATE_HZ)).astype(np.float32)
     settings = Settings(detection=detection, processing=processing, output=output)
-    found = Trial(Curves(level, level, level), duration_s, settings).choose_from(as_found(events), detection)
+    found = Trial(Curves(level, level, level, level), duration_s, settings).choose_from(as_found(events), detection)
     energy = level.astype("float64") ** 2
     plan = plan_highlights(events, energy, duration_s, detection, processing, output)
     assert found.shown == tuple(sorted(highlight.span for highlight in plan.kept))

@@ -2,7 +2,8 @@
 
 Shots, explosions and crowds are noise; music and speech are tones. The broadband curve holds the noise,
 so an event is a stretch of that curve which stands out from its surroundings twice over: above its own
-floor, and not far under the loudness of everything. Everything is a ratio: the same recording made 24 dB
+floor, and not far under the loudness of everything. Doors, lifts and drums are noise too; what tells a blow
+from them is punch, boom and crack at the same time. Everything is a ratio: the same recording made 24 dB
 quieter has the same events.
 """
 
@@ -34,37 +35,41 @@ if TYPE_CHECKING:
     from content_pipeline.media.detectors.runs import Runs
     from content_pipeline.media.detectors.surroundings import Frames, Mask, Nodes
 
-# The broadband curve is on the scale of RMS: of white noise it reads the same.
 ENTER_DB = 5.0
-LEAVE_BELOW_ENTER_DB = 2.5
-# So an event enters 1.25 dB under the loudness around it: the noise alone is nearly as loud as all sound on average.
-LOUDNESS_ALLOWANCE_DB = 6.25
-# Share of the power that must be noise where an event enters: 1 for white noise, less than this for music.
-NOISE_SHARE = 0.5
+LEAVE_BELOW_ENTER_DB = 6.0
+# Punch keeps no event going that does not stand out by itself.
+EDGE_BELOW_ENTER_DB = 4.0
+# The broadband curve is on the scale of RMS, of white noise it reads the same: so what is just punchy enough enters
+# 2.5 dB under the loudness around it.
+LOUDNESS_ALLOWANCE_DB = 7.5
+# Contrast counts in full up to here, beyond by half: a door may be as loud as it likes.
+CLEAR_DB = 8.0
+# Punch beside the loudness of the same moment: shots have more than this, music and doors less, white noise -10 dB.
+# A decibel more or less counts as four of contrast, up to a limit: punch alone is no event, nor is its lack the end.
+PUNCH_DB = -9.0
+PUNCH_WEIGHT = 4.0
+MOST_LACK_DB, MOST_GAIN_DB = 8.0, 3.0
 FLOOR_PERCENT = 10.0
-SURROUNDINGS_S = 90.0
+SURROUNDINGS_S = 60.0
 WHOLE_RECORDING_S = 1e9
 # A fight is more than one bang: this much time of entering sound, within this reach of the event.
 BURST_S = 0.2
 BURST_REACH_S = 2.0
-# A walk has its doors, of up to a second and a half each; a fight goes on: so much entering sound in so much time.
-ACTION_S = 1.75
+# And not the only one far and wide: so much entering sound in so much time, somewhere around.
+ACTION_S = 0.4
 ACTION_WITHIN_S = 10.0
-# Or less of what stands out by this much more than it has to, which no door does where there is anything else to hear.
-STRIKING_S = 0.9
-STRIKING_DB = 8.0
-# About 0.3 s: longer than the gaps inside a burst, shorter than those between bursts.
-SMOOTHING_FRAMES = 13
+# About 0.2 s: longer than the gaps inside a burst, shorter than those between bursts.
+SMOOTHING_FRAMES = 9
 # Below this there is nothing to hear: absolutely (under 16 bits), and beside the recording's loudest.
 SILENCE_DB = -100.0
 HEARD_RANGE_DB = 60.0
 
-# What is not heard has this contrast; nothing that stands out has as little.
+# What is not heard has this strength; nothing that stands out has as little.
 LOWEST_DB = -20.0
 
 WEAK_CONTRAST = "weak contrast"
 DROWNED = "drowned by louder sound"
-TONAL = "tonal"
+DULL = "no punch"
 ISOLATED = "isolated"
 UNEVENTFUL = "uneventful stretch"
 TOO_SHORT = "too short"
@@ -72,19 +77,20 @@ TOO_SHORT = "too short"
 
 @dataclass(frozen=True, eq=False)
 class BroadbandEvidence:
-    """An event is a run of frames above the leaving contrast with, somewhere in it, a frame above the entering
-    contrast that is mostly noise, and enough of such frames around it. Both contrasts move together with the
-    settings and every rule asks for more of the same, so that a higher threshold never finds more time.
+    """Contrast is in decibels over floor and loudness both; strength is contrast, and what punch adds to it or takes
+    away. An event is a run of frames that stand out, above the leaving strength, with, somewhere in it, a frame above
+    the entering strength, and enough of such frames around it. All thresholds move together with the settings and
+    every rule asks for more of the same, so that a higher threshold never finds more time.
 
     The score is the broadband energy of the event in seconds of the recording's average: 12 means "as much
     as twelve ordinary seconds". It does not depend on the level of the recording.
 
-    `contrast` is in decibels over floor and loudness both, `sharp` the same without smoothing.
+    `sharp` is the contrast without smoothing.
     """
 
-    contrast: Frames  # at its lowest where nothing is heard
+    strength: Frames  # it and contrast are at their lowest where nothing is heard
+    contrast: Frames
     sharp: Frames
-    is_noise: Mask
     over_floor: Nodes  # by how much what contrast is measured from lies above the floor
     power: Frames  # of what is broadband
     average: float  # the power of an ordinary second
@@ -98,17 +104,18 @@ class BroadbandEvidence:
         heard = _heard(smooth)
         if not heard.any():
             lowest = np.full(len(power), LOWEST_DB, np.float32)
-            return cls(lowest, lowest, heard, np.zeros(1), power, 1.0, adaptive)
-        is_noise = heard & _is_noise(smooth, whole)
+            return cls(lowest, lowest, lowest, np.zeros(1), power, 1.0, adaptive)
         floor = decibels(rolling_percentile(smooth, heard, _window_s(adaptive), FLOOR_PERCENT))
         loudness = decibels(rolling_mean(whole, heard, _window_s(adaptive)))
         nodes = np.maximum(floor, loudness - LOUDNESS_ALLOWANCE_DB)
         reference = between_nodes(nodes, len(power))
+        punch = _punch(_power(curves.punch), whole)
         # Each array of an hour is half a megabyte that the system has to find: what is done with is written over.
+        contrast = _contrast(smooth, reference, heard)
         return cls(
-            contrast=_contrast(smooth, reference, heard),
+            strength=_strength(contrast, punch),
+            contrast=contrast,
             sharp=np.subtract(decibels(power, out=whole), reference, out=whole),
-            is_noise=is_noise,
             over_floor=nodes - floor,
             power=power,
             average=float(power.sum(dtype=np.float64)) / np.count_nonzero(heard) * FRAME_RATE_HZ,
@@ -120,16 +127,18 @@ class BroadbandEvidence:
         enter_db = entering_contrast_db(settings)
         return Detection(
             found=self._found(enter_db, settings.min_event_duration_s),
-            level=self.contrast,
-            threshold=np.broadcast_to(np.float32(enter_db), self.contrast.shape),
+            level=self.strength,
+            threshold=np.broadcast_to(np.float32(enter_db), self.strength.shape),
             unit="dB",
         )
 
     def _found(self, enter_db: float, shortest_s: float) -> Candidates:
-        leave_db = max(enter_db - LEAVE_BELOW_ENTER_DB, LOWEST_DB)
-        wide = runs(self.contrast > leave_db)
+        leave_db, edge_db = (
+            max(enter_db - below_db, LOWEST_DB) for below_db in (LEAVE_BELOW_ENTER_DB, EDGE_BELOW_ENTER_DB)
+        )
+        wide = runs((self.strength > leave_db) & (self.contrast > edge_db))
         # Smoothing spreads a shot over its neighbours; the unsmoothed curve says where it starts and ends.
-        exact = narrowed(wide, self.sharp > leave_db)
+        exact = narrowed(wide, self.sharp > edge_db)
         passed = self._passed(enter_db, shortest_s, wide, exact)
         failed = ~np.array([*passed.values()])
         spans = np.where((exact[:, 0] < exact[:, 1])[:, None], exact, wide)
@@ -144,31 +153,26 @@ class BroadbandEvidence:
 
     def _passed(self, enter_db: float, shortest_s: float, wide: Runs, exact: Runs) -> dict[str, Mask]:
         """Which runs each rule lets pass; the first that does not is the one that dropped it."""
-        entering = Counted(self.is_noise & (self.contrast > enter_db))
-        peak = over_runs(np.maximum, self.contrast, wide)
+        entering = Counted(self.strength > enter_db)
+        enters = entering.around(wide, 0) > 0
+        # Of runs that do not enter, by which is told why.
+        contrast = np.full(len(wide), np.inf)
+        contrast[~enters] = over_runs(np.maximum, self.contrast, wide[~enters])
         over_floor = np.interp(wide[:, 0] / NODE_FRAMES, np.arange(len(self.over_floor)), self.over_floor)
         duration_s = (exact[:, 1] - exact[:, 0]) / FRAME_RATE_HZ
         return {
-            WEAK_CONTRAST: peak + over_floor > enter_db,
-            DROWNED: peak > enter_db,
-            TONAL: entering.around(wide, 0) > 0,
+            WEAK_CONTRAST: enters | (contrast + over_floor > enter_db),
+            DROWNED: enters | (contrast > enter_db),
+            DULL: enters,
             ISOLATED: entering.around(wide, _frames(BURST_REACH_S)) >= _frames(BURST_S),
-            UNEVENTFUL: self._eventful(entering, enter_db, wide),
+            UNEVENTFUL: self._near_action(entering, wide),
             TOO_SHORT: (duration_s > 0) & (duration_s >= shortest_s),
         }
 
-    def _eventful(self, entering: Counted, enter_db: float, wide: Runs) -> Mask:
-        """Whether there is action around a run, long or striking."""
-        near = self._near_action(entering, ACTION_S, wide)
-        if near.all():
-            return near
-        striking = Counted(self.is_noise & (self.contrast > enter_db + STRIKING_DB))
-        return near | self._near_action(striking, STRIKING_S, wide)
-
-    def _near_action(self, frames: Counted, least_s: float, wide: Runs) -> Mask:
-        """Whether somewhere around a run there is enough of the frames; a short recording has room for less."""
-        shortened = min(1.0, len(self.contrast) / _frames(ACTION_WITHIN_S))
-        action = frames.crowded(max(1, _frames(least_s * shortened)), _frames(ACTION_WITHIN_S))
+    def _near_action(self, entering: Counted, wide: Runs) -> Mask:
+        """Whether somewhere around a run there is enough that enters; a short recording has room for less."""
+        shortened = min(1.0, len(self.strength) / _frames(ACTION_WITHIN_S))
+        action = entering.crowded(max(1, _frames(ACTION_S * shortened)), _frames(ACTION_WITHIN_S))
         return action.around(wide, _frames(_window_s(self.adaptive))) > 0
 
 
@@ -200,19 +204,35 @@ def _heard(power: Frames) -> Mask:
     return power > max(loudest * 10 ** (-HEARD_RANGE_DB / 10), least)
 
 
-def _is_noise(smooth: Frames, whole: Frames) -> Mask:
-    share = moving_mean(whole, SMOOTHING_FRAMES)
-    share *= np.float32(NOISE_SHARE)
-    return smooth > share
+def _punch(punch: Frames, whole: Frames) -> Frames:
+    """In decibels of contrast."""
+    share = moving_mean(punch, SMOOTHING_FRAMES)
+    share /= np.maximum(moving_mean(whole, SMOOTHING_FRAMES), np.float32(1e-20))
+    counted: Frames = decibels(share, out=share)
+    counted -= np.float32(PUNCH_DB)
+    counted *= np.float32(PUNCH_WEIGHT)
+    np.clip(counted, np.float32(-MOST_LACK_DB), np.float32(MOST_GAIN_DB), out=counted)
+    return counted
 
 
 def _contrast(smooth: Frames, reference: Frames, heard: Mask) -> Frames:
-    """Written over `smooth`."""
-    contrast = decibels(smooth, out=smooth)
+    """As it counts. Written over `smooth`."""
+    contrast: Frames = decibels(smooth, out=smooth)
     contrast -= reference
+    by_half = contrast + np.float32(CLEAR_DB)
+    by_half *= np.float32(0.5)
+    np.minimum(contrast, by_half, out=contrast)
     np.putmask(contrast, ~heard, LOWEST_DB)
     np.maximum(contrast, np.float32(LOWEST_DB), out=contrast)
     return contrast
+
+
+def _strength(contrast: Frames, punch: Frames) -> Frames:
+    """Written over `punch`."""
+    punch += contrast
+    np.maximum(punch, np.float32(LOWEST_DB), out=punch)
+    np.putmask(punch, contrast <= LOWEST_DB, LOWEST_DB)
+    return punch
 
 
 def decibels(power: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:

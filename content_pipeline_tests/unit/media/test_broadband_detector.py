@@ -98,22 +98,38 @@ def test_a_quiet_passage_in_a_loud_recording_keeps_its_own_events() -> None:
 @pytest.mark.parametrize(
     ("curves", "rule"),
     [
-        (curves_with(60, noise=[(20, 24, -5.0)]), "weak contrast"),
-        (curves_with(60, noise=[(20, 24, -3.0)], tonal_share=0.98), "drowned by louder sound"),
-        (curves_with(60, tones=[(20, 24, 20.0)]), "tonal"),
-        (curves_with(60, noise=[(20, 20.14, 4.0)], tonal_share=0.5), "isolated"),
-        (curves_with(60, noise=[(20, 20.6, 14.0)]), "uneventful stretch"),
+        (curves_with(60, noise=[(20, 24, -5.0)], punch_db=-5.5), "weak contrast"),
+        (curves_with(60, noise=[(20, 24, -3.0)], punch_db=-5, tonal_share=0.98), "drowned by louder sound"),
+        (curves_with(60, noise=[(20, 24, 10.0)], punch_db=-12), "no punch"),
+        (curves_with(60, tones=[(20, 24, 20.0)]), "no punch"),
+        (curves_with(60, noise=[(20, 20.08, 4.0)], tonal_share=0.5), "isolated"),
+        (curves_with(60, noise=[(20, 20.2, 8.0)]), "uneventful stretch"),
     ],
-    ids=["weak", "drowned", "tonal", "one bang", "one door"],
+    ids=["weak", "drowned", "a long door", "tonal", "one bang", "one short burst"],
 )
 def test_what_is_dropped_names_the_rule(curves: Curves, rule: str) -> None:
     assert rules(detect(curves)) == {rule}
 
 
 def test_a_short_burst_counts_where_there_is_action_around_it() -> None:
-    detection = detect(curves_with(60, noise=[(20, 20.6, 14.0), (40, 44, 14.0)]))
+    detection = detect(curves_with(60, noise=[(20, 20.2, 14.0), (40, 44, 14.0)]))
 
     assert [span.start_s for span in spans(detection)] == pytest.approx([20, 40], abs=0.1)
+
+
+def test_what_lacks_punch_has_to_stand_out_by_more() -> None:
+    def found(over_db: float, punch_db: float) -> bool:
+        return bool(detect(curves_with(90, noise=[(20, 24, over_db)], punch_db=punch_db)).events)
+
+    assert [found(over_db, punch_db=-7.0) for over_db in (-6.0, 4.0, 20.0)] == [False, True, True]
+    assert [found(over_db, punch_db=-10.0) for over_db in (-6.0, 4.0, 20.0)] == [False, False, True]
+
+
+def test_a_bed_that_has_punch_itself_keeps_no_event_going() -> None:
+    found = spans(detect(curves_with(90, noise=FIGHTS, tonal_share=0.1, punch_db=-7.0)))
+
+    assert [span.start_s for span in found] == pytest.approx([start for start, _, _ in FIGHTS], abs=0.1)
+    assert [span.end_s for span in found] == pytest.approx([end for _, end, _ in FIGHTS], abs=0.1)
 
 
 def test_a_click_is_too_short_even_among_fights() -> None:
@@ -208,11 +224,11 @@ def test_every_fight_of_an_hour_is_found() -> None:
     assert len(spans(detect(hour))) == len(range(20, 3580, 30))
 
 
-def test_one_door_after_another_is_no_action_but_one_long_burst_is() -> None:
-    doors = curves_with(90, noise=[(start, start + 1.4, 8.0) for start in (10, 35, 60)], tonal_share=0.3)
-    fight = curves_with(90, noise=[(35, 37.5, 8.0)], tonal_share=0.3)
+def test_one_short_burst_after_another_is_no_action_but_a_long_one_is() -> None:
+    bangs = curves_with(90, noise=[(start, start + 0.2, 8.0) for start in (10, 35, 60)])
+    fight = curves_with(90, noise=[(35, 37.5, 8.0)])
 
-    assert rules(detect(doors)) == {"uneventful stretch"}
+    assert rules(detect(bangs)) == {"uneventful stretch"}
     assert [span.start_s for span in spans(detect(fight))] == pytest.approx([35], abs=0.1)
 
 

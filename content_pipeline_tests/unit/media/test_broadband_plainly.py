@@ -26,7 +26,7 @@ def game(duration_s: float, seed: int) -> Curves:
 
     curves = curves_with(duration_s, noise=bursts(25, 4), tones=bursts(10, 5), seed=seed)
     muted = slice(frame(duration_s / 3), frame(duration_s / 3 + 20))
-    for curve in (curves.rms, curves.broadband):
+    for curve in vars(curves).values():
         curve[muted] = 0
     return curves
 
@@ -40,10 +40,10 @@ def test_evidence_is_what_it_plainly_is(curves: Curves, adaptive: bool) -> None:
     fast = BroadbandEvidence.of(curves, adaptive)
     slow = plain.plain_evidence(curves, SURROUNDINGS_S if adaptive else math.inf)
 
+    assert fast.strength == pytest.approx(slow.strength, abs=1e-3)
     assert fast.contrast == pytest.approx(slow.contrast, abs=1e-3)
     audible = curves.broadband > 0
     assert fast.sharp[audible] == pytest.approx(slow.sharp[audible], abs=1e-3)
-    assert (fast.is_noise == slow.is_noise).mean() > 0.999  # a frame in a thousand may lie on the edge
 
 
 @pytest.mark.parametrize("curves", GAMES, ids=["a minute", "minutes", "more"])

@@ -9,7 +9,7 @@ import pytest
 
 from content_pipeline.media.curves import Curves, load, pack, unpack
 
-NAMES = ("percussive", "rms", "broadband")
+NAMES = ("percussive", "rms", "broadband", "punch")
 
 
 def curves(frames: int, seed: int = 1) -> Curves:

@@ -12,6 +12,7 @@ import librosa
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.ndimage import median_filter
 
 from content_pipeline.errors import BadSettings, CorruptMedia, NoAudio
 from content_pipeline.media import parts
@@ -25,7 +26,7 @@ from content_pipeline.settings import EnergySettings, LimitSettings
 from content_pipeline_tests.sounds import FOOTAGE, Piece, Samples, bangs, opened, repeat, scene, spoil, write
 
 MARGIN = (1.0, 5.0)
-CURVES = ("percussive", "rms", "broadband")
+CURVES = ("percussive", "rms", "broadband", "punch")
 
 
 def measured(path: Path, settings: EnergySettings | None = None, processes: int = 1) -> Energy:
@@ -113,6 +114,40 @@ def test_broadband_hears_noise_at_its_rms_and_is_deaf_to_a_tone() -> None:
     assert streamed(tone).broadband[5:-5].max() < 0.001
 
 
+def in_bands(*bands_hz: tuple[int, int], level: float = 0.1) -> Samples:
+    """Noise that sounds in some bands only, in each as loud as the others."""
+    hz, sound = np.fft.rfftfreq(10 * SAMPLE_RATE_HZ, 1 / SAMPLE_RATE_HZ), np.zeros(10 * SAMPLE_RATE_HZ)
+    for number, (low_hz, high_hz) in enumerate(bands_hz):
+        noise = np.fft.rfft(np.random.default_rng(number).standard_normal(len(sound)))
+        part = np.fft.irfft(np.where((hz >= low_hz) & (hz < high_hz), noise, 0), len(sound))
+        sound += level * part / part.std()
+    return sound.astype(np.float32)
+
+
+def test_punch_is_boom_and_crack_at_once() -> None:
+    boom, crack, hiss = (20, 200), (950, 1_800), (5_000, 10_000)
+
+    def share_db(*bands_hz: tuple[int, int]) -> float:
+        curves = streamed(in_bands(*bands_hz))
+        return float(20 * np.log10(curves.punch[5:-5].mean() / curves.rms[5:-5].mean()))
+
+    blow = share_db(boom, crack)
+    assert blow > -6
+    assert blow == pytest.approx(share_db(boom, crack, hiss), abs=0.5)  # what lies above says nothing
+    assert max(share_db(boom), share_db(crack), share_db(hiss, crack), share_db((250, 850))) < blow - 6
+
+
+def test_punch_is_what_its_definition_says() -> None:
+    sound = scene(3.0, SAMPLE_RATE_HZ, 1, bangs(3.0))[0]
+    power = np.abs(librosa.stft(sound, n_fft=FRAME_SAMPLES, hop_length=HOP_SAMPLES, pad_mode="constant")) ** 2
+    noise = np.minimum(power, median_filter(power, size=(31, 1), mode="reflect"))
+    boom, crack, body = noise[:20].sum(axis=0), noise[84:169].sum(axis=0), power[:426].sum(axis=0)
+    scale = 2 / (FRAME_SAMPLES * np.square(librosa.filters.get_window("hann", FRAME_SAMPLES)).sum() * 0.528)
+    expected = np.sqrt(scale * power.sum(axis=0) * np.sqrt(boom * crack) / body)
+
+    np.testing.assert_allclose(streamed(sound).punch, expected, rtol=5e-3)
+
+
 @pytest.mark.parametrize("samples", [0, 1, 511, 1_764, 2_048])
 def test_very_short_sound_has_one_value_per_hop(samples: int) -> None:
     curves = streamed(scene(0.1, SAMPLE_RATE_HZ)[0, :samples])
@@ -126,7 +161,7 @@ def test_a_recording_of_any_length_has_one_value_per_hop() -> None:
     sound = scene(4.0, SAMPLE_RATE_HZ)[0]
     for hops in range(40, 40 + 2 * GROUP * 2):
         curves = streamed(sound[: hops * HOP_SAMPLES], groups=2)
-        assert [len(getattr(curves, name)) for name in CURVES] == [hops + 1] * 3
+        assert [len(getattr(curves, name)) for name in CURVES] == [hops + 1] * len(CURVES)
 
 
 @pytest.mark.parametrize(("name", "codec"), [("a.mov", "pcm_s16le"), ("a.mkv", "aac"), ("a.mkv", "pcm_s16le")])
