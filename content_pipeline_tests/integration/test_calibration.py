@@ -243,12 +243,13 @@ def test_what_cannot_be_calibrated_is_refused_by_name(two_libraries: Project, bu
 
 
 def test_a_calibration_is_a_job_with_its_results_and_its_history(two_libraries: Project):
-    calibrate(two_libraries, calibration__montage_s=0.01, calibration__values="1,100")
+    value = calibrate(two_libraries, calibration__montage_s=0.01, calibration__values="1,100")
     job = job_of(two_libraries)
-    assert (job.status, job.results["value"], job.results["applied"]) == (State.SUCCEEDED, 2.5, True)
+    assert value is not None and 2.5 <= value < 100  # the strictest of which something is left
+    assert (job.status, job.results["value"], job.results["applied"]) == (State.SUCCEEDED, value, True)
     assert job.results["wish"] == {"kind": "montage_s", "amount": 0.01}
     assert job.results["inputs"] == 1
-    assert [row["value"] for row in job.results["table"]] == [1, 2.5, 100]
+    assert [row["value"] for row in job.results["table"]] == sorted({1, 2.5, 100, value})
     artifacts = two_libraries.settings().state_dir / "artifacts" / "calibration"
     assert [path.name for path in artifacts.glob("*/*")] == [job.stage_keys["calibration"]]
     manifest = calibrator(two_libraries).manifest

@@ -14,7 +14,7 @@ from content_pipeline.stages.workbench import Workbench
 def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
     @dg.asset(deps=["fingerprint"], **asset_options(settings, "energy", {"numpy"}))
     def energy(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
-        """The sound as curves, one value every 23 ms: plain level, percussive level, broadband level.
+        """The sound as curves, one value every 23 ms: plain level, percussive level, broadband level, punch.
 
         This is the only stage that decodes the whole recording. Changing a threshold never comes back here.
         """
