@@ -5,6 +5,7 @@ Constant frame rate, square pixels, upright, even size, 8-bit 4:2:0; with a fram
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -141,7 +142,9 @@ def _output(order: EncodeOrder) -> list[str]:
     return [
         *("-vf", ",".join(filters), "-frames:v", str(order.count), "-fps_mode", "passthrough"),
         *("-c:v", settings.codec, "-profile:v", settings.profile, "-preset", settings.preset),
-        *("-crf", str(settings.crf), "-g", str(max(1, round(KEYFRAME_EVERY_S * rate))), "-f", "nut"),
+        *("-crf", str(settings.crf), "-g", str(max(1, round(KEYFRAME_EVERY_S * rate)))),
+        # Half as many again, as x264 takes by itself, cost a twentieth more and are not faster.
+        *("-threads", str(os.cpu_count() or 1), "-f", "nut"),
     ]
 
 
