@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -100,7 +99,11 @@ def _folder(folder: Path) -> tuple[str, str]:
 
 
 def _sqlite(_settings: Settings) -> tuple[str, str]:
-    return "ok", sqlite3.sqlite_version
+    import sqlite3
+
+    from content_pipeline.launcher.storage import SQLITE_VERSION
+
+    return "ok", f"{sqlite3.sqlite_version} for the manifest, {SQLITE_VERSION} for Dagster's records"
 
 
 def _manifest(settings: Settings) -> tuple[str, str]:

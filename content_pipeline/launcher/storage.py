@@ -2,16 +2,19 @@
 
 Stock Dagster makes an engine, a connection and the SQL anew for every statement, and a database with all its tables
 for every run: two thirds of what a small run costs. Same schema, same queries; `dagster.yaml` names this class.
+
+An event is a commit, and there are a hundred in a small run: they go to a write-ahead log, if SQLite is new enough to
+be trusted with one. So it comes as a wheel, where there is one; all connections of a process to a file go through it.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,8 +22,14 @@ import sqlalchemy as sa
 from dagster import DagsterInstance, StringSource
 
 from content_pipeline.launcher import _dagster_internals as internals
-from content_pipeline.manifest.sqlite import set_journal, wal_is_safe
+from content_pipeline.manifest.sqlite import on_network_filesystem, set_journal
 
+try:
+    import pysqlite3 as sqlite
+except ImportError:  # no wheel for this machine: the one that Python was built with
+    import sqlite3 as sqlite
+
+SQLITE_VERSION: str = sqlite.sqlite_version
 BUSY_TIMEOUT_S = 30
 KEPT, AT_MOST = 2, 64  # connections of one process: the UI asks from many threads
 
@@ -36,22 +45,32 @@ def _engine(url: str) -> sa.Engine:
         if url not in _engines:
             engine = sa.create_engine(
                 url,
+                module=sqlite,
                 poolclass=sa.QueuePool,
                 pool_size=KEPT,
                 max_overflow=AT_MOST - KEPT,
                 connect_args={"timeout": BUSY_TIMEOUT_S},
             )
-            sa.event.listen(engine, "connect", _set_pragmas)
+            sa.event.listen(engine, "connect", partial(_set_pragmas, _journal(Path(str(engine.url.database)))))
             _engines[url] = engine
         return _engines[url]
 
 
-def _set_pragmas(connection: Any, _record: Any) -> None:
+def _journal(path: Path) -> str:
+    return "wal" if wal_is_safe(sqlite.sqlite_version_info) and not on_network_filesystem(path) else "truncate"
+
+
+def wal_is_safe(version: tuple[int, ...]) -> bool:
+    """SQLite before 3.51.3 can corrupt a WAL that several processes reset (fixed in 3.50.7 and 3.44.6 too)."""
+    fixed = ((3, 50), 7), ((3, 44), 6)
+    return version >= (3, 51, 3) or any(version[:2] == minor and version[2] >= patch for minor, patch in fixed)
+
+
+def _set_pragmas(journal: str, connection: Any, _record: Any) -> None:
     """With WAL a commit waits for the disk at checkpoints only: a killed process loses nothing, a power cut the
     last moments of history, which the manifest fills in again. Without WAL only FULL is safe from a power cut."""
-    wanted = "wal" if wal_is_safe(sqlite3.sqlite_version_info) else "truncate"
-    set_journal(connection, wanted)
-    connection.execute(f"PRAGMA synchronous={'NORMAL' if wanted == 'wal' else 'FULL'}")
+    set_journal(connection, journal)
+    connection.execute(f"PRAGMA synchronous={'NORMAL' if journal == 'wal' else 'FULL'}")
 
 
 def _close_connections() -> None:

@@ -26,7 +26,6 @@ from content_pipeline.errors import (
 )
 from content_pipeline.manifest.sqlite import FileIdentity, file_of, sqlite_engine
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
-from content_pipeline.manifest.sqlite import wal_is_safe as wal_is_safe
 
 SCHEMA_VERSION = "0003"
 FOLLOW_TRIES = 10

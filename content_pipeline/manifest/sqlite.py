@@ -1,4 +1,8 @@
-"""What SQLite needs to be trusted with several processes: a lock taken at once, a journal that is safe, real disks."""
+"""What SQLite needs to be trusted with several processes: a lock taken at once, a journal that is safe, real disks.
+
+The journal is never a write-ahead log. A backup that is put in the manifest's place would be read together with the
+log of the file before it, and nobody would notice a file that is deleted in the middle of a write.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +55,7 @@ def file_of(engine: sa.Engine) -> FileIdentity | None:
 def _set_pragmas(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions are begun by `database.transaction`
     connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-    set_journal(connection, "wal" if wal_is_safe(sqlite3.sqlite_version_info) else "truncate")
+    set_journal(connection, "truncate")
     connection.execute("PRAGMA synchronous=FULL")
 
 
@@ -61,16 +65,10 @@ def set_journal(connection: Any, mode: str) -> None:
     while connection.execute("PRAGMA journal_mode").fetchone() != (mode,):
         try:
             connection.execute(f"PRAGMA journal_mode={mode}").fetchone()
-        except sqlite3.OperationalError as error:
+        except connection.OperationalError as error:  # of whichever library it is a connection of
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
-
-
-def wal_is_safe(version: tuple[int, ...]) -> bool:
-    """SQLite before 3.51.3 can corrupt a WAL that several processes reset (fixed in 3.50.7 and 3.44.6 too)."""
-    fixed = ((3, 50), 7), ((3, 44), 6)
-    return version >= (3, 51, 3) or any(version[:2] == minor and version[2] >= patch for minor, patch in fixed)
 
 
 def on_network_filesystem(path: Path, mounts: str | None = None) -> bool:

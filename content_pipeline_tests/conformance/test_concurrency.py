@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,14 +71,6 @@ def _transitions(manifest: Manifest) -> int:
 @pytest.mark.timeout(1200)
 def test_sixteen_processes_do_every_job_exactly_once(url: str, record_property: Callable[[str, object], None]) -> None:
     record_property("seconds", _seconds_of_all_jobs(url, JOBS))
-
-
-def test_sixteen_processes_do_every_job_exactly_once_with_a_write_ahead_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # What a newer SQLite would choose.
-    monkeypatch.setattr("content_pipeline.manifest.sqlite.wal_is_safe", lambda version: True)
-    _seconds_of_all_jobs(f"sqlite:///{tmp_path}/manifest.db", JOBS // 4)
 
 
 def _seconds_of_all_jobs(url: str, jobs: int) -> float:

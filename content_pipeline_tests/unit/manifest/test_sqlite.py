@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from content_pipeline.errors import BadSettings, DatabaseAway
-from content_pipeline.manifest.database import on_network_filesystem, open_engine, transaction, wal_is_safe
+from content_pipeline.manifest.database import on_network_filesystem, open_engine, transaction
 from content_pipeline.manifest.model import Request, Result
 from content_pipeline.manifest.moves import LostLease
 from content_pipeline.manifest.store import Manifest
@@ -23,34 +22,13 @@ broken line
 """
 
 
-@pytest.mark.parametrize(
-    ("version", "safe"),
-    [
-        ((3, 40, 1), False),
-        ((3, 44, 5), False),
-        ((3, 44, 6), True),
-        ((3, 45, 0), False),
-        ((3, 50, 6), False),
-        ((3, 50, 7), True),
-        ((3, 51, 0), False),
-        ((3, 51, 2), False),
-        ((3, 51, 3), True),
-        ((3, 52, 0), True),
-        ((4, 0, 0), True),
-    ],
-)
-def test_a_write_ahead_log_is_used_only_where_it_is_safe(version: tuple[int, int, int], safe: bool) -> None:
-    assert wal_is_safe(version) is safe
-
-
 def test_what_is_committed_is_on_the_disk(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite:///{tmp_path}/manifest.db")
-    journal = "wal" if wal_is_safe(sqlite3.sqlite_version_info) else "truncate"
     with engine.connect() as connection:
         asked = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("synchronous", "journal_mode")
         }
-    assert asked == {"synchronous": 2, "journal_mode": journal}
+    assert asked == {"synchronous": 2, "journal_mode": "truncate"}
 
 
 @pytest.mark.parametrize(

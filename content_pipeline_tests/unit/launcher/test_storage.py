@@ -1,0 +1,64 @@
+"""Dagster's records: kept in one place, by a SQLite that can be trusted with it."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from content_pipeline.launcher.storage import SqliteRecords, sqlite, wal_is_safe
+
+
+@pytest.mark.parametrize(
+    ("version", "safe"),
+    [
+        ((3, 40, 1), False),
+        ((3, 44, 5), False),
+        ((3, 44, 6), True),
+        ((3, 45, 0), False),
+        ((3, 50, 6), False),
+        ((3, 50, 7), True),
+        ((3, 51, 0), False),
+        ((3, 51, 2), False),
+        ((3, 51, 3), True),
+        ((3, 52, 0), True),
+        ((4, 0, 0), True),
+    ],
+)
+def test_a_write_ahead_log_is_used_only_where_it_is_safe(version: tuple[int, int, int], safe: bool) -> None:
+    assert wal_is_safe(version) is safe
+
+
+def journals(folder: Path) -> set[str]:
+    found = set()
+    for path in folder.glob("*/*.db"):
+        connection = sqlite.connect(path)
+        found.add(connection.execute("PRAGMA journal_mode").fetchone()[0])
+        connection.close()
+    return found
+
+
+def test_records_go_to_a_write_ahead_log_if_it_is_safe(tmp_path: Path) -> None:
+    SqliteRecords(str(tmp_path)).dispose()
+
+    assert journals(tmp_path) == {"wal" if wal_is_safe(sqlite.sqlite_version_info) else "truncate"}
+
+
+def count_in_turns(folder: str) -> None:
+    records = SqliteRecords(folder)
+    for number in range(30):
+        records.run_storage.set_cursor_values({f"{multiprocessing.current_process().name}-{number}": "seen"})
+
+
+def test_many_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=count_in_turns, args=(str(tmp_path),), name=f"w{n}") for n in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    wanted = {f"w{writer}-{number}" for writer in range(4) for number in range(30)}
+    assert [writer.exitcode for writer in writers] == [0] * 4
+    assert set(SqliteRecords(str(tmp_path)).run_storage.get_cursor_values(wanted)) == wanted
