@@ -34,14 +34,22 @@ def plain_evidence(curves: Curves, window_s: float) -> PlainEvidence:
     floor = decibels([percentile_around(smooth, heard, node, window_s) for node in nodes])
     loudness = decibels([mean_around(whole, heard, node, window_s) for node in nodes])
     reference = np.interp(np.arange(len(power)), nodes, np.maximum(floor, loudness - tuned.LOUDNESS_ALLOWANCE_DB))
-    blow = moving_mean(np.minimum(curves.punch.astype(np.float64), 1) ** 2, tuned.SMOOTHING_FRAMES)
-    share_db = decibels(blow / np.maximum(moving_mean(whole, tuned.SMOOTHING_FRAMES), 1e-20))
+    blow = np.minimum(curves.punch.astype(np.float64), 1) ** 2
+    share_db = decibels(
+        [share_around(blow, whole, place // tuned.PUNCH_STEP * tuned.PUNCH_STEP) for place in range(len(whole))]
+    )
     punch = (tuned.PUNCH_WEIGHT * (share_db - tuned.PUNCH_DB)).clip(-tuned.MOST_LACK_DB, tuned.MOST_GAIN_DB)
     full = decibels(smooth) - reference
     counted = np.where(full > tuned.CLEAR_DB, tuned.CLEAR_DB + (full - tuned.CLEAR_DB) / 2, full)
-    contrast = np.where(heard, np.maximum(counted, tuned.LOWEST_DB), tuned.LOWEST_DB)
-    strength = np.where(contrast > tuned.LOWEST_DB, np.maximum(contrast + punch, tuned.LOWEST_DB), tuned.LOWEST_DB)
+    contrast = np.where(heard, counted, tuned.LOWEST_DB)
+    strength = np.where(heard, np.maximum(contrast + punch, tuned.LOWEST_DB), tuned.LOWEST_DB)
     return PlainEvidence(strength, contrast, sharp=decibels(power) - reference)
+
+
+def share_around(blow: Frames, whole: Frames, first: int) -> float:
+    """In the step that begins with a frame, and the steps beside it."""
+    around = slice(max(0, first - tuned.PUNCH_STEP), first + 2 * tuned.PUNCH_STEP)
+    return float(blow[around].sum() / max(whole[around].sum(), 1e-20))
 
 
 def moving_mean(values: Frames, width: int) -> Frames:
@@ -95,7 +103,7 @@ def plain_candidates(evidence: BroadbandEvidence, enter_db: float, shortest_s: f
             tuned.DROWNED: enters or contrast > enter_db,
             tuned.DULL: enters,
             tuned.ISOLATED: sum(around(entering, first, end, tuned.BURST_REACH_S)) >= frames(tuned.BURST_S),
-            tuned.UNEVENTFUL: is_action(around(entering, first, end, tuned.SURROUNDINGS_S), tuned.ACTION_S),
+            tuned.UNEVENTFUL: is_action(entering, first, end),
             tuned.TOO_SHORT: bool(sharp) and (exact[1] - exact[0]) / FRAME_RATE_HZ >= shortest_s,
         }
         rule = next((name for name, is_met in checks.items() if not is_met), None)
@@ -121,8 +129,12 @@ def around(mask: list[bool], first: int, end: int, reach_s: float) -> list[bool]
     return mask[max(0, first - frames(reach_s)) : end + frames(reach_s)]
 
 
-def is_action(mask: list[bool], least_s: float) -> bool:
-    """Whether some stretch of the time asked for holds enough; of recordings that are longer than that."""
-    within = frames(tuned.ACTION_WITHIN_S)
-    count = np.concatenate(([0], np.cumsum(mask)))
-    return any(count[min(place + within, len(mask))] - count[place] >= frames(least_s) for place in range(len(mask)))
+def is_action(entering: list[bool], first: int, end: int) -> bool:
+    """Whether some stretch that begins around a run holds enough; of recordings that are longer than that."""
+    reach, within = frames(tuned.SURROUNDINGS_S), frames(tuned.ACTION_WITHIN_S)
+    starts = range(0, len(entering), tuned.ACTION_STEP)
+    return any(
+        sum(entering[start : start + within]) >= frames(tuned.ACTION_S)
+        for start in starts
+        if first - reach <= start < end + reach
+    )

@@ -25,6 +25,7 @@ from content_pipeline.media.detectors.surroundings import (
     moving_mean,
     rolling_mean,
     rolling_percentile,
+    step_sums,
 )
 from content_pipeline.media.memory import keep_freed_memory
 from content_pipeline.settings import DetectionSettings
@@ -46,6 +47,7 @@ LOUDNESS_ALLOWANCE_DB = 7.5
 CLEAR_DB = 8.0
 # Punch beside the loudness of the same moment: shots have more than this, music and doors less, white noise -10 dB.
 # A decibel more or less counts as four of contrast, up to a limit: punch alone is no event, nor is its lack the end.
+PUNCH_STEP = 3  # frames; three steps are as long as the smoothing of contrast
 PUNCH_DB = -9.0
 PUNCH_WEIGHT = 4.0
 MOST_LACK_DB, MOST_GAIN_DB = 8.0, 3.0
@@ -58,6 +60,7 @@ BURST_REACH_S = 2.0
 # And not the only one far and wide: so much entering sound in so much time, somewhere around.
 ACTION_S = 0.4
 ACTION_WITHIN_S = 10.0
+ACTION_STEP = 43  # frames; about a second
 # About 0.2 s: longer than the gaps inside a burst, shorter than those between bursts.
 SMOOTHING_FRAMES = 9
 # Below this there is nothing to hear: absolutely (under 16 bits), and beside the recording's loudest.
@@ -88,7 +91,7 @@ class BroadbandEvidence:
     `sharp` is the contrast without smoothing.
     """
 
-    strength: Frames  # it and contrast are at their lowest where nothing is heard
+    strength: Frames  # at its lowest where nothing is heard
     contrast: Frames
     sharp: Frames
     over_floor: Nodes  # by how much what contrast is measured from lies above the floor
@@ -113,7 +116,7 @@ class BroadbandEvidence:
         # Each array of an hour is half a megabyte that the system has to find: what is done with is written over.
         contrast = _contrast(smooth, reference, heard)
         return cls(
-            strength=_strength(contrast, punch),
+            strength=_strength(contrast, punch, heard),
             contrast=contrast,
             sharp=np.subtract(decibels(power, out=whole), reference, out=whole),
             over_floor=nodes - floor,
@@ -172,8 +175,10 @@ class BroadbandEvidence:
     def _near_action(self, entering: Counted, wide: Runs) -> Mask:
         """Whether somewhere around a run there is enough that enters; a short recording has room for less."""
         shortened = min(1.0, len(self.strength) / _frames(ACTION_WITHIN_S))
-        action = entering.crowded(max(1, _frames(ACTION_S * shortened)), _frames(ACTION_WITHIN_S))
-        return action.around(wide, _frames(_window_s(self.adaptive))) > 0
+        least = max(1, _frames(ACTION_S * shortened))
+        starts = entering.crowded(least, _frames(ACTION_WITHIN_S), ACTION_STEP)
+        reach = _frames(_window_s(self.adaptive))
+        return np.searchsorted(starts, wide[:, 1] + reach) > np.searchsorted(starts, wide[:, 0] - reach)
 
 
 def entering_contrast_db(settings: DetectionSettings) -> float:
@@ -206,13 +211,18 @@ def _heard(power: Frames) -> Mask:
 
 def _punch(punch: Frames, whole: Frames) -> Frames:
     """In decibels of contrast."""
-    share = moving_mean(punch, SMOOTHING_FRAMES)
-    share /= np.maximum(moving_mean(whole, SMOOTHING_FRAMES), np.float32(1e-20))
-    counted: Frames = decibels(share, out=share)
-    counted -= np.float32(PUNCH_DB)
-    counted *= np.float32(PUNCH_WEIGHT)
-    np.clip(counted, np.float32(-MOST_LACK_DB), np.float32(MOST_GAIN_DB), out=counted)
-    return counted
+    blow, all_sound = (_with_neighbours(step_sums(power, PUNCH_STEP)) for power in (punch, whole))
+    share_db = decibels(blow / np.maximum(all_sound, 1e-20))
+    counted: Frames = (PUNCH_WEIGHT * (share_db - PUNCH_DB)).clip(-MOST_LACK_DB, MOST_GAIN_DB).astype(np.float32)
+    return np.repeat(counted, PUNCH_STEP)[: len(punch)]
+
+
+def _with_neighbours(values: Nodes) -> Nodes:
+    """Each value and those beside it, added up."""
+    total = values.copy()
+    total[1:] += values[:-1]
+    total[:-1] += values[1:]
+    return total
 
 
 def _contrast(smooth: Frames, reference: Frames, heard: Mask) -> Frames:
@@ -222,16 +232,17 @@ def _contrast(smooth: Frames, reference: Frames, heard: Mask) -> Frames:
     by_half = contrast + np.float32(CLEAR_DB)
     by_half *= np.float32(0.5)
     np.minimum(contrast, by_half, out=contrast)
-    np.putmask(contrast, ~heard, LOWEST_DB)
-    np.maximum(contrast, np.float32(LOWEST_DB), out=contrast)
+    if not heard.all():  # as nearly always
+        contrast[~heard] = LOWEST_DB
     return contrast
 
 
-def _strength(contrast: Frames, punch: Frames) -> Frames:
+def _strength(contrast: Frames, punch: Frames, heard: Mask) -> Frames:
     """Written over `punch`."""
     punch += contrast
     np.maximum(punch, np.float32(LOWEST_DB), out=punch)
-    np.putmask(punch, contrast <= LOWEST_DB, LOWEST_DB)
+    if not heard.all():
+        punch[~heard] = LOWEST_DB
     return punch
 
 

@@ -48,18 +48,16 @@ class Counted:
     """A mask of frames, of which is asked again and again how many lie somewhere."""
 
     def __init__(self, mask: NDArray[np.bool_]) -> None:
-        self._mask = mask
         self._before = np.zeros(len(mask) + 1, np.int32)  # how many come before each frame, and before the end
         np.cumsum(mask, out=self._before[1:])
 
     def around(self, of: Runs, reach: int) -> NDArray[np.int32]:
         """How many lie in each run and within reach of it."""
-        first, end = np.maximum(of[:, 0] - reach, 0), np.minimum(of[:, 1] + reach, len(self._mask))
+        first, end = np.maximum(of[:, 0] - reach, 0), np.minimum(of[:, 1] + reach, len(self._before) - 1)
         return self._before[end] - self._before[first]
 
-    def crowded(self, least: int, within: int) -> Counted:
-        """Those that begin a stretch of so many frames with at least so many of them."""
-        count, begun = len(self._mask), self._before[:-1]
-        ahead = np.full(count, self._before[-1])
-        ahead[: max(0, count - within)] = self._before[within:-1]
-        return Counted(self._mask & (ahead - begun >= least))
+    def crowded(self, least: int, within: int, step: int) -> Runs:
+        """Where a stretch of so many frames begins that holds at least so many of them; looked for in steps."""
+        starts = np.arange(0, len(self._before) - 1, step)
+        ends = np.minimum(starts + within, len(self._before) - 1)
+        return starts[self._before[ends] - self._before[starts] >= least]

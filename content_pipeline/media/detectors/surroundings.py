@@ -93,13 +93,18 @@ def _moving_sums(values: Frames, width: int) -> Frames:
         reach *= 2
 
 
+def step_sums(values: Frames, step: int) -> Nodes:
+    """The sum over every so many frames, and over what is left at the end."""
+    whole = len(values) // step * step
+    # A product with ones: adding up short rows one by one takes ten times as long.
+    in_steps = values[:whole].reshape(-1, step) @ np.ones(step, np.float32)
+    rest = [values[whole:].sum()] if whole < len(values) else []
+    return np.concatenate((in_steps, rest), dtype=np.float64)
+
+
 def _sums_before(values: Frames) -> Nodes:
     """The sum of all that comes before each step, and before the end."""
-    whole = len(values) // MEAN_STEP * MEAN_STEP
-    # A product with ones: adding up short rows one by one takes ten times as long.
-    in_step = values[:whole].reshape(-1, MEAN_STEP) @ np.ones(MEAN_STEP, np.float32)
-    rest = [values[whole:].sum()] if whole < len(values) else []
-    return np.cumsum(np.concatenate(([0.0], in_step, rest)))
+    return np.cumsum(np.concatenate(([0.0], step_sums(values, MEAN_STEP))))
 
 
 def _windows(length: int, step: int, window_s: float) -> tuple[int, NDArray[np.intp]]:
