@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 ROUNDING_S = 1e-6
 # So are energies, and they differ in their last digits: equal means equal to a billionth.
 _EQUAL = 1 - 1e-9
+_BLOCK = 512
 
 
 def energy_until(energy: EnergyCurve) -> NDArray[np.float64]:
@@ -52,16 +53,14 @@ class Windows:
 
     def _richest(self, span: Span) -> Span:
         last_start_s = span.end_s - self.limit_s
-        first = math.ceil(span.start_s * FRAME_RATE_HZ)
-        held = self._held[first : math.floor(last_start_s * FRAME_RATE_HZ) + 1]
+        first, end = math.ceil(span.start_s * FRAME_RATE_HZ), math.floor(last_start_s * FRAME_RATE_HZ) + 1
         at_start, at_end = (self._energy_from(start_s) for start_s in (span.start_s, last_start_s))
-        least = max(at_start, at_end, held.max(initial=0.0)) * _EQUAL
+        least = max(at_start, at_end, self._held.largest(first, end)) * _EQUAL
         if at_start >= least:
             start_s = span.start_s
         else:
-            place = int(np.argmax(held >= least)) if len(held) else 0
-            is_found = len(held) > 0 and held[place] >= least
-            start_s = (first + place) / FRAME_RATE_HZ if is_found else last_start_s
+            frame = self._held.first_with(least, first, end)
+            start_s = last_start_s if frame is None else frame / FRAME_RATE_HZ
         return Span(start_s, min(start_s + self.limit_s, span.end_s))
 
     def richest_few(self, span: Span, most: int) -> list[Span]:
@@ -97,7 +96,7 @@ class Windows:
         return here + (position - frame) * (self.until.item(min(frame + 1, last)) - here)
 
     @cached_property
-    def _held(self) -> NDArray[np.float64]:
+    def _held(self) -> _Values:
         """The energy of the window that starts at each frame; beyond the end there is none."""
         frames = self.limit_s * FRAME_RATE_HZ
         whole, count = min(int(frames), len(self.until)), len(self.until)
@@ -107,4 +106,40 @@ class Windows:
         held *= frames - int(frames)
         held += ahead[:-1]
         held -= self.until
-        return held
+        return _Values(held)
+
+
+class _Values:
+    """Values of which a stretch is asked for its largest, again and again: most of it is known by the block."""
+
+    def __init__(self, values: NDArray[np.float64]) -> None:
+        self._values = values
+        self._of_blocks = np.maximum.reduceat(values, np.arange(0, len(values), _BLOCK))
+
+    def largest(self, first: int, end: int) -> float:
+        """Of `[first, end)`; nothing is less than 0."""
+        head, blocks, tail = self._pieces(first, end)
+        pieces = self._values[head], self._of_blocks[blocks], self._values[tail]
+        return max(float(piece.max(initial=0.0)) for piece in pieces)
+
+    def first_with(self, least: float, first: int, end: int) -> int | None:
+        """The first of `[first, end)` whose value is no less."""
+        head, blocks, tail = self._pieces(first, end)
+        whole = _first(self._of_blocks, blocks, least)
+        inside = [] if whole is None else [slice(whole * _BLOCK, (whole + 1) * _BLOCK)]
+        found = (_first(self._values, piece, least) for piece in (head, *inside, tail))
+        return next((place for place in found if place is not None), None)
+
+    def _pieces(self, first: int, end: int) -> tuple[slice, slice, slice]:
+        """The frames before the first whole block, the whole blocks, and the frames after them."""
+        end = min(end, len(self._values))
+        first_block, end_block = -(-first // _BLOCK), end // _BLOCK
+        if first_block >= end_block:
+            return slice(first, end), slice(0), slice(0)
+        return slice(first, first_block * _BLOCK), slice(first_block, end_block), slice(end_block * _BLOCK, end)
+
+
+def _first(values: NDArray[np.float64], where: slice, least: float) -> int | None:
+    enough = values[where] >= least
+    place = int(enough.argmax()) if len(enough) else 0
+    return where.start + place if len(enough) and enough[place] else None

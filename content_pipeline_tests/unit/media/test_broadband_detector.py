@@ -102,7 +102,7 @@ def test_a_quiet_passage_in_a_loud_recording_keeps_its_own_events() -> None:
         (curves_with(60, noise=[(20, 24, -3.0)], punch_db=-5, tonal_share=0.98), "drowned by louder sound"),
         (curves_with(60, noise=[(20, 24, 10.0)], punch_db=-12), "no punch"),
         (curves_with(60, tones=[(20, 24, 20.0)]), "no punch"),
-        (curves_with(60, noise=[(20, 20.05, 4.0)], tonal_share=0.5), "isolated"),
+        (curves_with(60, noise=[(20, 20.05, 5.5)], tonal_share=0.5), "isolated"),
         (curves_with(60, noise=[(20, 20.2, 8.0)]), "uneventful stretch"),
     ],
     ids=["weak", "drowned", "a long door", "tonal", "one bang", "one short burst"],
