@@ -127,7 +127,7 @@ class BroadbandEvidence:
 
     def decide(self, settings: DetectionSettings) -> Detection:
         check_same_kind(settings, "broadband", self.adaptive)
-        enter_db = entering_contrast_db(settings)
+        enter_db = entering_db(settings)
         return Detection(
             found=self._found(enter_db, settings.min_event_duration_s),
             level=self.strength,
@@ -181,8 +181,8 @@ class BroadbandEvidence:
         return np.searchsorted(starts, wide[:, 1] + reach) > np.searchsorted(starts, wide[:, 0] - reach)
 
 
-def entering_contrast_db(settings: DetectionSettings) -> float:
-    """The documented settings move the contrast; at their defaults it is the tuned one."""
+def entering_db(settings: DetectionSettings) -> float:
+    """The documented settings move the strength to enter with; at their defaults it is the tuned one."""
     return ENTER_DB * settings.sensitivity / 2.5 + 20 * math.log10(settings.rms_threshold / 0.10)
 
 

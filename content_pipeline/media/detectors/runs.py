@@ -56,7 +56,7 @@ class Counted:
         first, end = np.maximum(of[:, 0] - reach, 0), np.minimum(of[:, 1] + reach, len(self._before) - 1)
         return self._before[end] - self._before[first]
 
-    def crowded(self, least: int, within: int, step: int) -> Runs:
+    def crowded(self, least: int, within: int, step: int) -> NDArray[np.intp]:
         """Where a stretch of so many frames begins that holds at least so many of them; looked for in steps."""
         starts = np.arange(0, len(self._before) - 1, step)
         ends = np.minimum(starts + within, len(self._before) - 1)

@@ -9,7 +9,7 @@ import pytest
 
 from content_pipeline.media.curves import Curves
 from content_pipeline.media.detector import detector_for
-from content_pipeline.media.detectors.broadband import SURROUNDINGS_S, BroadbandEvidence, entering_contrast_db
+from content_pipeline.media.detectors.broadband import SURROUNDINGS_S, BroadbandEvidence, entering_db
 from content_pipeline.media.detectors.surroundings import moving_mean
 from content_pipeline.settings import DetectionSettings
 from content_pipeline_tests import plain_broadband as plain
@@ -53,7 +53,7 @@ def test_decisions_are_what_they_plainly_are(curves: Curves, threshold: float) -
     evidence = BroadbandEvidence.of(curves, adaptive=True)
 
     fast = detector_for(settings).detect(curves).candidates
-    slow = plain.plain_candidates(evidence, entering_contrast_db(settings), settings.min_event_duration_s)
+    slow = plain.plain_candidates(evidence, entering_db(settings), settings.min_event_duration_s)
 
     assert len(fast) > 2
     assert [(one.span, one.dropped_by) for one in fast] == [(one.span, one.dropped_by) for one in slow]
