@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -79,6 +80,7 @@ def _speak_and_end(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         die_with_parent()
+        gc.freeze()  # what the parent has loaded is no garbage: looking through it costs time, and its own copy of it
         with os.fdopen(writing, "wb") as pipe:
             speak(pipe)
     except BrokenPipeError:

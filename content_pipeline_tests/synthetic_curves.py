@@ -53,7 +53,7 @@ def silence(duration_s: float) -> Curves:
 
 def constant(duration_s: float, level: float) -> Curves:
     curve = np.full(frame(duration_s), level, np.float32)
-    return Curves(curve, curve, curve, curve)
+    return Curves(*(curve.copy() for _ in range(4)))
 
 
 def from_percussive(values: Sequence[float]) -> Curves:

@@ -4,7 +4,8 @@ Stock Dagster makes an engine, a connection and the SQL anew for every statement
 for every run: two thirds of what a small run costs. Same schema, same queries; `dagster.yaml` names this class.
 
 An event is a commit, and there are a hundred in a small run: they go to a write-ahead log, if SQLite is new enough to
-be trusted with one. So it comes as a wheel, where there is one; all connections of a process to a file go through it.
+be trusted with one. So it comes as a wheel, where there is one. Only while a database is made Dagster opens it with the
+SQLite that Python was built with; a process that has a file open with both at once loses what it writes.
 """
 
 from __future__ import annotations
@@ -208,7 +209,8 @@ class SqliteRecords(internals.DagsterStorage, internals.ConfigurableClass):
 def _opened(folder: Path, name: str, known: Callable[[str], Opened], new: Callable[[], Opened]) -> Opened:
     """A database as it is, or made by one process while the others wait.
 
-    Dagster makes them with WAL, and leaving WAL takes being alone in the file: nobody opens one before it is ready.
+    Dagster makes them with another SQLite, and changing the journal takes being alone in the file: nobody opens one
+    before it is ready, nor keeps it open while it is made.
     """
     path, ready = folder / f"{name}.db", folder / f".{name}.ready"
     url = internals.create_db_conn_string(str(folder), name)
@@ -219,7 +221,9 @@ def _opened(folder: Path, name: str, known: Callable[[str], Opened], new: Callab
         fcntl.flock(lock, fcntl.LOCK_EX)
         if ready.exists() and path.exists():
             return known(url)
-        opened = known(url) if _is_stamped(path, url) else new()
+        is_made = _is_stamped(path, url)
+        _engine(url).dispose()
+        opened = known(url) if is_made else new()
         _is_stamped(path, url)  # the first of our connections to it: the journal is changed
         ready.touch()
         return opened

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import selectors
@@ -61,7 +60,6 @@ def _told(run: Callable[[Item], Any], items: Sequence[Item]) -> Callable[[IO[byt
     """What a helper does with its share of the items."""
 
     def speak(pipe: IO[bytes]) -> None:
-        gc.freeze()  # what the parent has loaded is no garbage: looking through it costs time, and its own copy of it
         for item in items:
             pipe.write(json.dumps(run(item)).encode() + b"\n")
             pipe.flush()

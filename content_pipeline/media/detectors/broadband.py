@@ -110,7 +110,7 @@ class BroadbandEvidence:
             return cls(lowest, lowest, lowest, np.zeros(1), power, 1.0, adaptive)
         floor = decibels(rolling_percentile(smooth, heard, _window_s(adaptive), FLOOR_PERCENT))
         loudness = decibels(rolling_mean(whole, heard, _window_s(adaptive)))
-        nodes = np.maximum(floor, loudness - LOUDNESS_ALLOWANCE_DB)
+        nodes = np.fmax(floor, loudness - LOUDNESS_ALLOWANCE_DB)  # of a lonely click the floor may be unknown
         reference = between_nodes(nodes, len(power))
         punch = _punch(_power(curves.punch), whole)
         # Each array of an hour is half a megabyte that the system has to find: what is done with is written over.
@@ -119,7 +119,7 @@ class BroadbandEvidence:
             strength=_strength(contrast, punch, heard),
             contrast=contrast,
             sharp=np.subtract(decibels(power, out=whole), reference, out=whole),
-            over_floor=nodes - floor,
+            over_floor=np.nan_to_num(nodes - floor),
             power=power,
             average=float(power.sum(dtype=np.float64)) / np.count_nonzero(heard) * FRAME_RATE_HZ,
             adaptive=adaptive,
@@ -156,7 +156,7 @@ class BroadbandEvidence:
 
     def _passed(self, enter_db: float, shortest_s: float, wide: Runs, exact: Runs) -> dict[str, Mask]:
         """Which runs each rule lets pass; the first that does not is the one that dropped it."""
-        entering = Counted(self.strength > enter_db)
+        entering = Counted(self.strength > max(enter_db, LOWEST_DB))
         enters = entering.around(wide, 0) > 0
         # Of runs that do not enter, by which is told why.
         contrast = np.full(len(wide), np.inf)

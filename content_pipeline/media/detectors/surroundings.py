@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # About ten seconds, and a whole number of both steps below.
 NODE_FRAMES = 432
-# A percentile over 90 s needs no more than three values a second, a mean no finer edges than a second.
+# A percentile over a minute needs no more than three values a second, a mean no finer edges than a second.
 PERCENTILE_STEP = 16
 MEAN_STEP = 48
 # Small enough that what is computed on the way stays in the processor's cache and in memory that is at hand.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import sqlite3
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from dagster._core.storage.runs.schema import RunStorageSqlMetadata
 
 from content_pipeline.launcher.storage import SqliteRecords, sqlite, wal_is_safe
 
@@ -43,6 +46,28 @@ def test_records_go_to_a_write_ahead_log_if_it_is_safe(tmp_path: Path) -> None:
     SqliteRecords(str(tmp_path)).dispose()
 
     assert journals(tmp_path) == {"wal" if wal_is_safe(sqlite.sqlite_version_info) else "truncate"}
+
+
+@pytest.mark.parametrize("left", ["nothing", "tables"])
+def test_a_database_whose_maker_was_killed_is_made_whole_and_loses_nothing(tmp_path: Path, left: str) -> None:
+    (tmp_path / "history").mkdir()
+    connection = sqlite3.connect(tmp_path / "history" / "runs.db")
+    if left == "tables":
+        RunStorageSqlMetadata.create_all(sa.create_engine(f"sqlite:///{tmp_path}/history/runs.db"))
+    connection.close()
+    (tmp_path / "history" / "runs.db").touch()
+
+    records = SqliteRecords(str(tmp_path))
+    records.run_storage.set_cursor_values({"a": "1"})
+
+    other = multiprocessing.get_context("spawn").Process(target=expect_cursor, args=(str(tmp_path),))
+    other.start()
+    other.join()
+    assert other.exitcode == 0
+
+
+def expect_cursor(folder: str) -> None:
+    assert SqliteRecords(folder).run_storage.get_cursor_values({"a"}) == {"a": "1"}
 
 
 def count_in_turns(folder: str) -> None:

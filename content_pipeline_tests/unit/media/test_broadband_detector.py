@@ -84,6 +84,27 @@ def test_a_muted_stretch_does_not_make_the_ordinary_sound_after_it_an_event() ->
     assert detect(curves).events == ()
 
 
+@pytest.mark.parametrize("click", range(160, 176))
+def test_a_click_in_digital_silence_is_no_event(click: int) -> None:
+    curves = silence(20)
+    for curve in vars(curves).values():
+        curve[click : click + 2] = 0.5
+
+    detection = detect(curves)
+
+    assert np.isfinite(detection.level).all()
+    assert detection.events == ()
+
+
+@pytest.mark.parametrize("threshold", [0.008, 0.004])
+def test_silence_is_no_action_at_any_threshold(threshold: float) -> None:
+    curves = silence(60)
+    for curve in vars(curves).values():
+        curve[frame(20) : frame(20) + 3] = curve[frame(40) : frame(40) + 3] = 0.1
+
+    assert rules(detect(curves, rms_threshold=threshold)) <= {"isolated", "uneventful stretch", "too short"}
+
+
 def test_a_quiet_passage_in_a_loud_recording_keeps_its_own_events() -> None:
     loud = curves_with(300, noise=[(100, 110, 12)], bed_db=-20)
     quiet = curves_with(300, noise=[(100, 110, 12)], bed_db=-45)
@@ -160,7 +181,7 @@ def test_the_score_is_energy_in_seconds_of_the_average() -> None:
     [({}, 5.0), ({"rms_threshold": 0.2}, 11.02), ({"sensitivity": 5.0}, 10.0), ({"rms_threshold": 0.05}, -1.02)],
     ids=["default", "double threshold", "double sensitivity", "half threshold"],
 )
-def test_the_documented_settings_move_the_entering_contrast(changes: dict[str, float], enter_db: float) -> None:
+def test_the_documented_settings_move_what_an_event_enters_with(changes: dict[str, float], enter_db: float) -> None:
     detection = detect(curves_with(10), **changes)
 
     assert detection.unit == "dB"
