@@ -232,7 +232,7 @@ def _contrast(smooth: Frames, reference: Frames, heard: Mask) -> Frames:
     by_half = contrast + np.float32(CLEAR_DB)
     by_half *= np.float32(0.5)
     np.minimum(contrast, by_half, out=contrast)
-    if not heard.all():  # as nearly always
+    if not heard.all():  # most recordings are heard throughout, and a mask is slow
         contrast[~heard] = LOWEST_DB
     return contrast
 
