@@ -27,7 +27,7 @@ from content_pipeline.errors import (
 from content_pipeline.manifest.sqlite import FileIdentity, file_of, sqlite_engine
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
 
-SCHEMA_VERSION = "0003"
+SCHEMA_VERSION = "0004"
 FOLLOW_TRIES = 10
 
 # A host that vanishes without a word is noticed in a minute, not in the two hours that TCP allows itself.

@@ -199,3 +199,22 @@ settings_snapshots = sa.Table(
     sa.Column("config_hash", sa.String(64), primary_key=True),
     sa.Column("values", sa.JSON, nullable=False),
 )
+
+# Every file that was published and still counts, in whichever output folder. `place` is its path with the name in one
+# case, so that no two names differ by case alone. While a file is being put in place, `sha256` is what is coming,
+# `replaces` what may still be there, and `mtime_ns` is empty. `kept` marks one that a person has changed since: theirs.
+publications = sa.Table(
+    "publications",
+    metadata,
+    sa.Column("place", PathText, primary_key=True),
+    sa.Column("path", PathText, nullable=False),
+    sa.Column("owner", sa.String(140), nullable=False, index=True),
+    sa.Column("file", sa.String(40), nullable=False),
+    sa.Column("sha256", sa.String(64), nullable=False),
+    sa.Column("replaces", sa.String(64)),
+    sa.Column("size_bytes", sa.BigInteger),
+    sa.Column("mtime_ns", sa.BigInteger),
+    sa.Column("kept", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("job_id", sa.String(26)),
+    sa.Column("published_at", Instant, nullable=False),
+)

@@ -20,6 +20,7 @@ from content_pipeline.manifest.schema import (
     calibrations,
     job_counts,
     job_items,
+    publications,
     settings_snapshots,
     state_transitions,
     videos,
@@ -215,5 +216,5 @@ def clear(tx: Transaction, which: Which) -> int:
 def reset(tx: Transaction) -> None:
     """Forget everything."""
     of_jobs = (job_items, state_transitions, attempts, job_counts)
-    for table in (*of_jobs, breakers, settings_snapshots, calibrations, videos):
+    for table in (*of_jobs, breakers, settings_snapshots, calibrations, publications, videos):
         tx.connection.execute(sa.delete(table))

@@ -16,6 +16,7 @@ from alembic.script import ScriptDirectory
 import content_pipeline.manifest.migrate as migrate
 from content_pipeline.errors import BadSettings
 from content_pipeline.manifest.database import SCHEMA_VERSION, holds_manifest, open_engine
+from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.schema import metadata
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import VideoStore
@@ -107,6 +108,31 @@ def _has_the_video(url: str) -> None:
     engine = open_engine(url)
     found = VideoStore(engine).at(Path("/games/a.mp4"))
     assert found is not None and found.key == "a-key"
+    engine.dispose()
+
+
+OLD_JOB = """INSERT INTO job_items (job_id, queue_type, library, video_path, video_key, stage_keys, status, priority,
+claim_count, attempt_count, max_attempts, crash_count, max_crashes, available_at, created_at, updated_at, completed_at,
+cancel_requested, output_files, output_hashes, results, cost, metadata)
+VALUES ('{job}', 'processing', '/games', '{path}',
+'a-key', '{{}}', 'succeeded', 0, 0, 0, 3, 0, 2, '2026-01-01', '2026-01-01', '2026-01-01', '2026-01-01', false,
+'["/out/a-key.mp4"]', '{{"/out/a-key.mp4": "{digest}", "/out/a-key.sheet.jpg": "{digest}"}}',
+'{{"output_stats": {{"/out/a-key.mp4": [10, 20]}}}}', '{{}}', '{{}}')"""
+
+
+def test_what_was_published_before_is_known_afterwards(empty_url: str) -> None:
+    engine = _plain_engine(empty_url)
+    migrate.upgrade(engine, "0003")
+    with engine.connect() as connection:
+        for job, path in (("j1", "/games/a.mp4"), ("j2", "/games/copy.mp4")):
+            connection.exec_driver_sql(OLD_JOB.format(job=job, path=path, digest="0" * 64))
+        connection.commit()
+    engine.dispose()
+    engine = open_engine(empty_url)
+    montage, sheet = sorted(Publications(engine).of("a-key"), key=lambda one: one.file)
+    assert (str(montage.path), montage.file, montage.sha256) == ("/out/a-key.mp4", "montage.mp4", "0" * 64)
+    assert (montage.size_bytes, montage.mtime_ns, montage.kept, montage.job_id) == (10, 20, False, "j1")
+    assert (str(sheet.path), sheet.file, sheet.mtime_ns) == ("/out/a-key.sheet.jpg", "sheet.jpg", None)
     engine.dispose()
 
 
