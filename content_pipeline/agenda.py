@@ -23,7 +23,7 @@ from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
 from content_pipeline.settings import Settings, Stage
 from content_pipeline.stages.workbench import VERSIONS
-from content_pipeline.workers.identity import gone_among
+from content_pipeline.workers.orphans import rescue_orphans
 
 SETTLE_LOOKS = 3
 
@@ -90,7 +90,7 @@ class Agenda:
 
     def enqueue(self, scan: Scan) -> Enqueued:
         """Write the plan of a whole folder into the manifest; what changed just now is waited for."""
-        self.manifest.rescue(gone_among(self.manifest.workers()))
+        rescue_orphans(self.manifest)
         known = self._known(scan)
         settled, unsettled = self._wait_for_whole_files(scan, known)
         reached("scanned")

@@ -142,16 +142,15 @@ class _Services:
 def _end_supervisor(home: Path) -> None:
     """The workers end too; what they were at goes on where it stopped, the next time."""
     from content_pipeline.launcher.spool import Spool
-    from content_pipeline.launcher.starting import drain_supervisor, kill
+    from content_pipeline.launcher.starting import drain_supervisor, end_supervisor
 
     deadline = time.monotonic() + GRACE_S
     drain_supervisor(home)
     while (card := Spool(home).supervisor()) is not None and time.monotonic() < deadline:
         time.sleep(1.0)
         drain_supervisor(home)  # asked twice, it does not wait for running jobs to end
-    if card is not None and card["pid"] is not None:
-        print_note(f"The worker {card['pid']} does not answer, and is killed; its jobs are not lost.")
-        kill(card["pid"])
+    if card is not None and end_supervisor(card):
+        print_note(f"The worker {card['pid']} does not answer, and was killed; its jobs are not lost.")
 
 
 class _SettingsFile:

@@ -14,7 +14,7 @@ from content_pipeline.library.keys import one_spelling
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.settings import Settings
-from content_pipeline.workers.identity import gone_among
+from content_pipeline.workers.orphans import rescue_orphans
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -102,7 +102,7 @@ def _tune(settings: Settings, folder: Path, wants_apply: bool, as_json: bool) ->
 
 def _reset(settings: Settings, folder: Path, as_json: bool) -> int:
     manifest = open_manifest(settings)
-    manifest.rescue(gone_among(manifest.workers()))  # one whose process died waits, and is not asked to stop
+    rescue_orphans(manifest)  # one whose process died waits, and is not asked to stop
     done = manifest.reset_calibration(str(folder))
     before = done.was_applied
     if as_json:

@@ -18,6 +18,7 @@ from content_pipeline.manifest.steering import Which
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.workers.identity import is_gone
+from content_pipeline.workers.orphans import rescue_orphans
 
 BY_HAND = "a run was started by hand"
 
@@ -81,7 +82,7 @@ def _current(manifest: Manifest, job_id: str) -> Job | None:
     try:
         job = manifest.get(job_id)
         if job.worker_id is not None and is_gone(job.worker_id):
-            manifest.rescue([job.worker_id])
+            rescue_orphans(manifest)
             job = manifest.get(job_id)
     except UnknownJob:
         return None

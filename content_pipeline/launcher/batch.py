@@ -18,7 +18,7 @@ from content_pipeline.library.scan import Scan
 from content_pipeline.manifest.breaker import Breaker
 from content_pipeline.manifest.breakers import EVERYTHING, LIBRARY, STAGE
 from content_pipeline.settings import Settings
-from content_pipeline.workers.identity import gone_among
+from content_pipeline.workers.orphans import rescue_orphans
 
 if TYPE_CHECKING:
     from content_pipeline.launcher.runs import Compose
@@ -77,7 +77,7 @@ class Batch:
     def work(self, compose: Compose, job_ids: Sequence[str] | None, max_jobs: int | None = None) -> None:
         """Rescue what others left behind, then work until nothing is left to do here."""
         if job_ids is None:
-            self.manifest.rescue(gone_among(self.manifest.workers()))
+            rescue_orphans(self.manifest)
         if job_ids is not None and not job_ids:
             return  # and Dagster was never loaded
         from content_pipeline.launcher.runs import Runs

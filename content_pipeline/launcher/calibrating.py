@@ -6,9 +6,8 @@ and counts for the library's videos from the moment its job succeeded, or not at
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,8 @@ from content_pipeline.settings import Settings, Stage
 from content_pipeline.stages.calibration import Library, calibration, values_to_try
 from content_pipeline.stages.cost import Meter
 from content_pipeline.stages.workbench import Progress, StageResult, Workbench, no_progress
-from content_pipeline.workers.identity import gone_among, is_gone, this_worker
+from content_pipeline.workers.identity import is_gone, this_worker
+from content_pipeline.workers.orphans import Moment, rescue_orphans
 
 STAGE: Stage = "calibration"
 # The settings that say which curves there are, and what is picked of them.
@@ -95,7 +95,7 @@ class Calibrator:
         """Ask for the library's job, and do it."""
         library = self.library(folder)
         values_to_try(self.settings, library.applied)  # what cannot be asked for is refused before there is a job
-        self.manifest.rescue(gone_among(self.manifest.workers()))
+        rescue_orphans(self.manifest)
         found, claimed = self.manifest.ask_and_claim(self._request(folder), reason, this_worker())
         reached("calibration_claimed")
         if claimed is None:
@@ -111,7 +111,7 @@ class Calibrator:
         """Do a job that was asked for before; None when it cannot be claimed, or not yet."""
         job = self.manifest.get(job_id)
         if job.worker_id is not None and is_gone(job.worker_id):
-            self.manifest.rescue([job.worker_id])
+            rescue_orphans(self.manifest)
         claimed = self._claim([job_id])
         return None if claimed is None else self._carry_out(claimed)
 
@@ -241,17 +241,14 @@ class _Heartbeat:
     lease: Lease
     every_s: float
     progress: Callable[[Stage, float], None]
-    _last_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._last_s = time.monotonic()
+    _last: Moment = field(default_factory=Moment)
 
     def __call__(self, stage: Stage, fraction: float) -> None:
         self.progress(stage, fraction)
-        if time.monotonic() - self._last_s < self.every_s:
+        if not self._last.is_past(self.every_s):
             return
         renewal = self.manifest.renew(self.lease.worker_id, [self.lease])
-        self._last_s = time.monotonic()
+        self._last = Moment()
         if renewal.lost:
             raise LostLease(f"the lease on job {self.lease.job_id} was lost while it was worked on")
         if renewal.cancelled:

@@ -30,6 +30,7 @@ from content_pipeline.manifest.steering import Which
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
 from content_pipeline.workers.identity import this_worker
+from content_pipeline.workers.orphans import Moment
 from content_pipeline.workers.pool import Ended, Pool, Said, Task
 
 Answer = TypeVar("Answer")
@@ -51,7 +52,7 @@ class Hands:
         self._pool = Pool(slots)
         self._held: dict[str, Held] = {}
         self._ended: list[tuple[Held, Ended]] = []
-        self._beaten_s = time.monotonic()
+        self._beaten = Moment()
 
     @property
     def has_room(self) -> bool:
@@ -64,7 +65,7 @@ class Hands:
     def start(self, held: Held, errand: Errand, settings: Settings, runs: Runs, log_path: Path) -> int:
         """Give an errand to a child; returns its pid."""
         if not self._held:
-            self._beaten_s = time.monotonic()  # its lease is fresh
+            self._beaten = Moment()  # its lease is fresh
         self._held[held.name] = held
         self._watcher.started(held.outcome)
 
@@ -178,10 +179,10 @@ class Hands:
     def _keep_alive(self) -> None:
         """Renew all leases; a worker that cannot reach the manifest for long stops, for others will take over."""
         leases = [held.job.lease for held in self._held.values() if held.job is not None]
-        if not leases or time.monotonic() - self._beaten_s < self._settings.queue.heartbeat_s:
+        if not leases or not self._beaten.is_past(self._settings.queue.heartbeat_s):
             return
         renewal = self.patiently(lambda: self._manifest.renew(self.id, leases))
-        self._beaten_s = time.monotonic()
+        self._beaten = Moment()
         for held in list(self._held.values()):
             if held.job is None:
                 continue
@@ -196,7 +197,7 @@ class Hands:
 
     def patiently(self, call: Callable[[], Answer]) -> Answer:
         """Ask the manifest again while it is away, but not for so long that others may have taken over."""
-        since_s = self._beaten_s if self._held else time.monotonic()
+        since_s = self._beaten.monotonic_s if self._held else time.monotonic()
         while True:
             try:
                 return call()

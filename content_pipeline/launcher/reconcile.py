@@ -13,7 +13,7 @@ from content_pipeline.launcher.spool import Spool
 from content_pipeline.launcher.starting import IDLE_S, ensure_supervisor
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.settings import Settings
-from content_pipeline.workers.identity import gone_among
+from content_pipeline.workers.orphans import rescue_orphans
 
 REBUILD_BUDGET_S = 20.0
 
@@ -21,11 +21,11 @@ REBUILD_BUDGET_S = 20.0
 def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int]:
     """What was mended, counted."""
     manifest = open_manifest(settings)
-    rescued = manifest.rescue(gone_among(manifest.workers()))
+    rescued = rescue_orphans(manifest)
     home = Path(instance.root_directory)
     spool = Spool(home)
     # One that was started goes on with another worker; one that never was would only be in the way.
-    closed = close_abandoned(instance, spool, [dg.DagsterRunStatus.NOT_STARTED])
+    closed = close_abandoned(instance, spool, manifest, [dg.DagsterRunStatus.NOT_STARTED])
     adopted = adopt(instance, spool)
     orphaned = len(spool.run_ids()) if spool.supervisor() is None else 0
     if spool.run_ids():

@@ -19,10 +19,12 @@ from content_pipeline.launcher._dagster_internals import (
     WorkerStatus,
 )
 from content_pipeline.launcher.names import JOB_TAG, owner_of, parse_job_tag
+from content_pipeline.launcher.runs import is_abandoned
 from content_pipeline.launcher.spool import Spool, launch_of
 from content_pipeline.launcher.starting import IDLE_S, ensure_supervisor
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.steering import Which
 from content_pipeline.settings import load
-from content_pipeline.workers.identity import is_gone
 
 LAST_LINES_BYTES = 2000
 
@@ -90,23 +92,20 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
             return False
         if run.status is not dg.DagsterRunStatus.CANCELING:
             self._instance.report_run_canceling(run)
-        owner = owner_of(run.tags)
-        if owner is not None and self._spool.get(run_id) is None:
-            return self._terminate_elsewhere(run, owner)
+        if owner_of(run.tags) is not None and self._spool.get(run_id) is None:
+            return self._terminate_elsewhere(run)
         if self._spool.get(run_id) is None:
             self._spool.add(launch_of(run))
         self._spool.ask_to_stop(run_id)
         ensure_supervisor(self._home, self._idle_s)
         return True
 
-    def _terminate_elsewhere(self, run: dg.DagsterRun, owner: str) -> bool:
+    def _terminate_elsewhere(self, run: dg.DagsterRun) -> bool:
         """A run that a command carries by itself is stopped through its job."""
-        from content_pipeline.manifest.opening import open_manifest
-        from content_pipeline.manifest.steering import Which
-
+        manifest = open_manifest(load().settings)
         job_id, _ = parse_job_tag(run.tags[JOB_TAG])
-        open_manifest(load().settings).cancel(Which(job_ids=[job_id], if_possible=True))
-        if is_gone(owner):
+        manifest.cancel(Which(job_ids=[job_id], if_possible=True))
+        if is_abandoned(run, manifest):
             self._instance.report_run_canceled(run, "The process that carried this run is gone.")
         return True
 
@@ -128,7 +127,7 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
 
     def _health_elsewhere(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         owner = owner_of(run.tags)
-        if owner is not None and not is_gone(owner):
+        if owner is not None and not is_abandoned(run, open_manifest(load().settings)):
             return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=owner)
         again = self._instance.get_run_by_id(run.run_id)
         if again is None or again.is_finished:  # it ended between two looks

@@ -17,9 +17,15 @@ from content_pipeline.launcher.names import (
     OWNER_TAG,
     PROCESS_VIDEO,
     VIDEO_PARTITIONS,
+    job_tag_of,
     owner_of,
+    parse_job_tag,
 )
 from content_pipeline.launcher.spool import Spool, launch_of
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.moves import UnknownJob
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
 from content_pipeline.stages.carrier import Carrier
 from content_pipeline.workers.identity import is_gone, this_worker
@@ -76,7 +82,8 @@ class Runs:
     def close_abandoned(self) -> int:
         """End the runs whose process is gone, so that none stays started for ever."""
         with open_instance(self._settings) as instance:
-            return close_abandoned(instance, Spool(Path(instance.root_directory)), UNFINISHED)
+            spool = Spool(Path(instance.root_directory))
+            return close_abandoned(instance, spool, open_manifest(self._settings), UNFINISHED)
 
     def adopt(self, spool: Spool) -> None:
         """Runs that were launched and are in nobody's hands: whoever launched them died before saying so."""
@@ -121,15 +128,31 @@ def adopt(instance: dg.DagsterInstance, spool: Spool) -> int:
     return len(strays)
 
 
-def close_abandoned(instance: dg.DagsterInstance, spool: Spool, statuses: Sequence[dg.DagsterRunStatus]) -> int:
+def close_abandoned(
+    instance: dg.DagsterInstance, spool: Spool, manifest: Manifest, statuses: Sequence[dg.DagsterRunStatus]
+) -> int:
     """End the runs whose process is gone, unless a supervisor goes on with them."""
     runs = instance.get_runs(dg.RunsFilter(job_name=PROCESS_VIDEO, statuses=list(statuses)))
     carried = spool.run_ids()
-    abandoned = [
-        run
-        for run in runs
-        if (owner := owner_of(run.tags)) is not None and is_gone(owner) and run.run_id not in carried
-    ]
+    abandoned = [run for run in runs if run.run_id not in carried and is_abandoned(run, manifest)]
     for run in abandoned:
         internals.report_worker_died(instance, run, "The process that carried this run is gone.")
     return len(abandoned)
+
+
+def is_abandoned(run: dg.DagsterRun, manifest: Manifest) -> bool:
+    """Whether the process that executes a run by itself is gone, or has lost the job that the run is about.
+
+    Of a process of another machine, or of before a reboot, only its lease tells.
+    """
+    owner, tag = owner_of(run.tags), job_tag_of(run.tags)
+    if owner is None:
+        return False
+    if is_gone(owner) or tag is None:
+        return is_gone(owner)
+    job_id, attempt = parse_job_tag(tag)
+    try:
+        job = manifest.get(job_id)
+    except UnknownJob:
+        return False  # of another manifest, or cleared: nothing is known
+    return job.status is not State.RUNNING or job.claim_count != attempt

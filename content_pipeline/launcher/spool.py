@@ -20,9 +20,11 @@ import dagster as dg
 from content_pipeline.artifacts import try_lock, write_whole
 from content_pipeline.launcher.names import PARTITION_TAG, PRIORITY_TAG, job_tag_of, owner_of
 from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX
+from content_pipeline.workers.identity import is_in_this_place
 
 FOLDER = "launches"
 HUNG_S = 30.0  # at least: it is busy loading when it starts
+LAST_CHANCE_S = 3.0
 CARRIED_BEFORE = "somebody before"
 
 
@@ -123,20 +125,41 @@ class Spool:
                     yield False
                     return
                 time.sleep(0.05)
+            self.beat()
             _rewrite(file, card)
             yield True
 
     def beat(self) -> None:
-        """The supervisor says that it gets on; a lock alone does not tell one that hangs."""
-        os.utime(self._lock_file())
+        """The supervisor says that it gets on; a lock alone does not tell one that hangs.
+
+        Written as the time of a file, which takes no room on a full disk, and by the clock that nobody sets and
+        that stands still while the machine sleeps.
+        """
+        self._beat_file().touch()
+        os.utime(self._beat_file(), ns=(time.monotonic_ns(), time.monotonic_ns()))
+        os.utime(self._lock_file())  # a daemon of version 0.1.0 that still runs goes by this one
 
     def is_hung(self, card: dict[str, Any]) -> bool:
-        """Whether the supervisor of this card has not got on for longer than its jobs' leases last."""
+        """Whether the supervisor of this card has not got on for longer than its jobs' leases last.
+
+        A machine that was paused wakes up with all of its processes late: each gets a last chance to say a word.
+        """
+        last_chance_s = time.monotonic() + LAST_CHANCE_S
+        while self._is_silent(card):
+            if time.monotonic() > last_chance_s:
+                return True
+            time.sleep(0.1)
+        return False
+
+    def _is_silent(self, card: dict[str, Any]) -> bool:
+        """False where it cannot be known: the clock of another machine or boot says nothing here."""
+        if card.get("worker") is None or not is_in_this_place(card["worker"]):
+            return False
         try:
-            silent_s = time.time() - self._lock_file().stat().st_mtime
+            beat_s = self._beat_file().stat().st_mtime
         except FileNotFoundError:
             return False
-        return card["pid"] is not None and silent_s > max(card["lease_s"], HUNG_S)
+        return time.monotonic() - beat_s > max(float(card["lease_s"]), HUNG_S)
 
     def supervisor(self) -> dict[str, Any] | None:
         """The card of the supervisor that lives, if one does."""
@@ -158,6 +181,9 @@ class Spool:
 
     def _lock_file(self) -> Path:
         return self._folder / "supervisor.lock"
+
+    def _beat_file(self) -> Path:
+        return self._folder / "supervisor.beat"
 
     def _entry(self, run_id: str) -> Path:
         return self._folder / f"{run_id}.json"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import signal
@@ -10,9 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import content_pipeline
 from content_pipeline.launcher.spool import Spool
+from content_pipeline.workers.identity import is_in_this_place, send_signal
 
 IDLE_S = 300.0
 
@@ -25,9 +26,8 @@ def ensure_supervisor(home: Path, idle_s: float = IDLE_S) -> None:
     """Returns at once; what was launched waits for it. Two that start at one moment agree by the lock."""
     on_its_way = _is_on_its_way(home)
     card = Spool(home).supervisor()
-    if card is not None and Spool(home).is_hung(card):
-        kill(card["pid"])  # stopped, or stuck: its jobs' leases have run out, and its lock is in the way
-        card = None
+    if card is not None and Spool(home).is_hung(card) and end_supervisor(card):
+        card = None  # stopped, or stuck: its jobs' leases have run out, and its lock was in the way
     if card is not None and card["build"] in (None, build()):
         return
     if card is None and on_its_way:
@@ -43,7 +43,7 @@ def _is_on_its_way(home: Path) -> bool:
     if process is None or process.poll() is not None or time.monotonic() - since_s > ON_ITS_WAY_S:
         return False
     latest = Spool(home).latest_supervisor()
-    return latest is None or latest["pid"] != process.pid
+    return latest is None or latest["pid"] != process.pid or not is_in_this_place(latest["worker"])
 
 
 def is_outdated(home: Path) -> bool:
@@ -55,13 +55,13 @@ def is_outdated(home: Path) -> bool:
 def drain_supervisor(home: Path) -> None:
     """Ask the supervisor, if one lives, to end what it does and to go."""
     card = Spool(home).supervisor()
-    if card is not None and card["pid"] is not None:
-        kill(card["pid"], signal.SIGTERM)
+    if card is not None:
+        end_supervisor(card, signal.SIGTERM)
 
 
-def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
+def end_supervisor(card: dict[str, Any], number: signal.Signals = signal.SIGKILL) -> bool:
+    """Signal the supervisor of a card; False when it is not here: in another container its pid is somebody else's."""
+    return card.get("worker") is not None and send_signal(card["worker"], number)
 
 
 def _start(home: Path, idle_s: float) -> subprocess.Popen[bytes]:

@@ -32,7 +32,7 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
 from content_pipeline.settings import Settings, load
-from content_pipeline.workers.identity import gone_among, this_worker
+from content_pipeline.workers.orphans import rescue_orphans
 from content_pipeline.workers.warm import HEAVY, keep_shared, warm
 
 ASK_AGAIN_S = 1.0
@@ -71,7 +71,7 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._asked_to_drain)
         card = {
-            "worker": this_worker(),
+            "worker": self._hands.id,
             "pid": os.getpid(),
             "build": build(),
             "lease_s": self._settings.queue.lease_s,
@@ -132,7 +132,7 @@ class Supervisor:
 
     def _take_over(self) -> None:
         """What a supervisor before this one left behind: its jobs come back, its runs go on."""
-        self._manifest.rescue(gone_among(self._manifest.workers()))
+        rescue_orphans(self._manifest)
         self._sweep()
         self._runs.adopt(self._spool)
 

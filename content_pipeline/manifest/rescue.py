@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
@@ -61,7 +62,17 @@ def _rescues(tx: Transaction, job: Job) -> int:
 
 
 def orphans_query(tx: Transaction) -> sa.Select[Any]:
-    return sa.select(job_items).where(job_items.c.status == State.RUNNING, job_items.c.lease_expires_at < tx.now)
+    return sa.select(job_items).where(*_overdue(tx.now))
+
+
+def _overdue(now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
+    return job_items.c.status == State.RUNNING, job_items.c.lease_expires_at < now
+
+
+def overdue_workers(connection: sa.Connection, now: datetime) -> Sequence[str]:
+    """Who holds jobs whose lease has run out, and that nobody has brought back yet."""
+    query = sa.select(job_items.c.worker_id).where(*_overdue(now)).distinct()
+    return [worker for worker in connection.execute(query).scalars() if worker is not None]
 
 
 def workers_of(connection: sa.Connection) -> Sequence[str]:

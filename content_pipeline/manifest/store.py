@@ -249,6 +249,11 @@ class Manifest:
         with connected(self.engine) as connection:
             return rescue.workers_of(connection)
 
+    def overdue_workers(self) -> Sequence[str]:
+        with connected(self.engine) as connection:
+            now = database_now(connection) if self._now is None else self._now()
+            return rescue.overdue_workers(connection, now)
+
     def check(self, digest_of: Callable[[str], str | None] | None = None) -> Sequence[Violation]:
         """What is wrong, if anything; `digest_of` gives the sha256 of an output, or None when it is not there."""
         return check(self.engine, digest_of)

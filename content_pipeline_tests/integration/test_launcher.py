@@ -292,8 +292,8 @@ def test_a_supervisor_that_hangs_is_replaced(long_game: LaunchedProject):
     long_game.child_of(run)
     hung = long_game.supervisor()
     os.kill(hung, signal.SIGSTOP)
-    long_ago = time.time() - 3600
-    os.utime(long_game.home / "launches" / "supervisor.lock", (long_ago, long_ago))
+    long_ago = time.monotonic() - 3600
+    os.utime(long_game.home / "launches" / "supervisor.beat", (long_ago, long_ago))
     long_game.set(RENDER__PRESET="ultrafast")
     with long_game.instance() as instance:
         health = instance.run_launcher.check_run_worker_health(instance.get_run_by_id(run))

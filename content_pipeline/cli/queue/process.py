@@ -14,7 +14,7 @@ from content_pipeline.cli.queue.options import queue_options, settings_of
 from content_pipeline.errors import code_of, hint_for, printable
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.settings import Settings
-from content_pipeline.workers.identity import gone_among
+from content_pipeline.workers.orphans import rescue_orphans
 
 
 @click.command()
@@ -42,7 +42,7 @@ def _calibrate(settings: Settings, most: int | None) -> tuple[int, int]:
     from content_pipeline.launcher.calibrating import Calibrator
 
     manifest = open_manifest(settings)
-    manifest.rescue(gone_among(manifest.workers()))
+    rescue_orphans(manifest)
     done = failed = 0
     for job, outcome in islice(Calibrator(settings, manifest, settings.worker_count).take_all(), most):
         done += 1
