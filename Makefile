@@ -6,7 +6,7 @@ INPUT ?=
 WATCH ?=
 OUTPUT ?= output
 
-.PHONY: install demo process dev test chaos check bench docs lock clean
+.PHONY: install demo process dev test chaos chaos-slice check bench docs lock clean
 
 install: $(VENV)/.installed
 
@@ -29,11 +29,17 @@ dev: install
 test: install
 	$(BIN)/python -m pytest
 
+CHAOS_TESTS := content_pipeline_tests/properties content_pipeline_tests/conformance \
+	content_pipeline_tests/acceptance/test_kill_points.py content_pipeline_tests/acceptance/test_daemon.py \
+	content_pipeline_tests/integration/test_launcher.py
+
 # The same tests with more examples, jobs and processes; takes long.
 chaos: install
-	CONTENT_AI_CHAOS=1 $(BIN)/python -m pytest content_pipeline_tests/properties content_pipeline_tests/conformance \
-		content_pipeline_tests/acceptance/test_kill_points.py content_pipeline_tests/acceptance/test_daemon.py \
-		content_pipeline_tests/integration/test_launcher.py
+	CHAOS=full $(BIN)/python -m pytest $(CHAOS_TESTS)
+
+# A few of them, in the same way: about a minute, in every CI run.
+chaos-slice: install
+	CHAOS=slice $(BIN)/python -m pytest -m chaos_slice $(CHAOS_TESTS)
 
 check: install
 	$(BIN)/ruff check .

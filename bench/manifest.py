@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 from bench.measure import Row
 from content_pipeline.manifest.database import open_engine
@@ -19,6 +22,7 @@ from content_pipeline_tests.conformance import postgres
 MANY, FEW = 100_000, 1_000
 SAMPLES = 400
 JOBS_A_SECOND = 20_000
+WRITERS, JOBS_EACH = 16, 60
 # What a new job says, and what it says nothing of.
 _PLAIN = "job_id, library, video_path, queue_type, available_at, created_at, updated_at"
 _NUMBERS = ("priority", "claim_count", "attempt_count", "max_attempts", "crash_count", "max_crashes")
@@ -38,6 +42,42 @@ def rows(folder: Path) -> Iterator[Row]:
             yield from _rows_of(database, urls["many"][index], urls["few"][index], folder / f"plain-{index}.db")
     finally:
         server.stop()
+    yield _longest_wait(folder)
+
+
+def _longest_wait(folder: Path) -> Row:
+    """Many processes that do nothing but write: how long the unluckiest operation of all took."""
+    ours_s = _longest_operation_s(folder / "in-turn.db")
+    with mock.patch("content_pipeline.manifest.database.turn", lambda *_: nullcontext()):
+        plain_s = _longest_operation_s(folder / "by-chance.db")
+    name = f"longest wait of {WRITERS} writers, {WRITERS * JOBS_EACH:,} jobs, SQLite"
+    return Row(name, ours_s, plain_s, "s", 1, "SQLite's own lock")
+
+
+def _longest_operation_s(path: Path) -> float:
+    fork, url = multiprocessing.get_context("fork"), f"sqlite:///{path}"
+    manifest = Manifest(open_engine(url))
+    manifest.enqueue(_requests(WRITERS * JOBS_EACH))
+    longest = fork.SimpleQueue()
+    writers = [fork.Process(target=_write_in_a_row, args=(url, longest)) for _ in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    found = max(longest.get() for _ in writers)
+    for writer in writers:
+        writer.join()
+    manifest.engine.dispose()
+    return float(found)
+
+
+def _write_in_a_row(url: str, longest: Any) -> None:
+    manifest, took_s = Manifest(open_engine(url)), []
+    for _ in range(JOBS_EACH):
+        began = time.perf_counter()
+        (job,) = manifest.claim("bench")
+        claimed = time.perf_counter()
+        manifest.succeed(job.lease, Result())
+        took_s += [claimed - began, time.perf_counter() - claimed]
+    longest.put(max(took_s))
 
 
 def _rows_of(database: str, many_url: str, few_url: str, plain: Path) -> Iterator[Row]:

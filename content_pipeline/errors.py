@@ -165,6 +165,11 @@ class DatabaseAway(EnvironmentalError):
     hint = "Start the database again; the work goes on where it stopped."
 
 
+class DatabaseBusy(DatabaseAway):
+    code = "database_busy"
+    hint = "Others use the manifest for long at a time; the work goes on when they are done. Fewer workers may help."
+
+
 class LibraryOffline(EnvironmentalError):
     code = "library_offline"
     hint = "Mount the folder again; the work goes on where it stopped."

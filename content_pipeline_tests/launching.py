@@ -47,7 +47,6 @@ class LaunchedProject:
         self.output = folder / "output"
         self.state = folder / "state"
         self._monkeypatch = monkeypatch
-        monkeypatch.delenv("CONTENT_AI_CHAOS", raising=False)  # steers the tests, and is no setting
         self.set(STATE_DIR=str(self.state), OUTPUT_DIR=str(self.output), **FAST)
         monkeypatch.chdir(folder)
 

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,13 +19,15 @@ import sqlalchemy as sa
 from content_pipeline.errors import (
     BadSettings,
     DatabaseAway,
+    DatabaseBusy,
     DiskFull,
     FolderUnwritable,
     ManifestDamaged,
     PipelineError,
 )
-from content_pipeline.manifest.sqlite import FileIdentity, file_of, sqlite_engine
+from content_pipeline.manifest.sqlite import BUSY_TIMEOUT_MS, FileIdentity, file_of, sqlite_engine
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
+from content_pipeline.manifest.turns import turn
 
 SCHEMA_VERSION = "0004"
 FOLLOW_TRIES = 10
@@ -175,7 +177,7 @@ class Transaction:
 @contextmanager
 def transaction(engine: sa.Engine, now: datetime | None = None) -> Iterator[Transaction]:
     """All or nothing. On SQLite the write lock is taken at once, so that no reader has to upgrade and fail."""
-    with connected(engine) as connection:
+    with _turn_to_write(engine), connected(engine) as connection:
         if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         try:
@@ -184,6 +186,12 @@ def transaction(engine: sa.Engine, now: datetime | None = None) -> Iterator[Tran
             connection.rollback()
             raise
         connection.commit()
+
+
+def _turn_to_write(engine: sa.Engine) -> AbstractContextManager[None]:
+    if engine.dialect.name != "sqlite":
+        return nullcontext()
+    return turn(Path(str(engine.url.database)), BUSY_TIMEOUT_MS / 1000)
 
 
 @contextmanager
@@ -223,7 +231,9 @@ def _named(error: sa.exc.DBAPIError) -> PipelineError | None:
         match code & 0xFF:
             case sqlite3.SQLITE_FULL:
                 return DiskFull(f"the manifest has no room to write: {orig}")
-            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN:
+            case sqlite3.SQLITE_BUSY:
+                return DatabaseBusy(f"the manifest is busy: {orig}")
+            case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN:
                 return DatabaseAway(f"the manifest cannot be reached: {orig}")
             case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
                 return FolderUnwritable(f"the manifest cannot be written: {orig}")

@@ -23,6 +23,7 @@ from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.settings import load
 from content_pipeline_tests import samples
+from content_pipeline_tests.chaos import SIZE, by_size
 from content_pipeline_tests.launching import eventually
 
 LEASE_S = 10
@@ -294,15 +295,16 @@ def test_two_daemons_on_one_instance_do_everything_once(dev: Dev, recordings):
     assert dev.job("again.mp4").claim_count == 1
 
 
-@pytest.mark.skipif(not os.environ.get("CONTENT_AI_CHAOS"), reason="takes minutes: `make chaos`")
+@pytest.mark.skipif(not SIZE, reason="takes minutes: `make chaos`")
+@pytest.mark.chaos_slice
 @pytest.mark.timeout(1200)
 def test_everything_is_killed_at_random_and_every_recording_is_done_once(dev: Dev, samples_folder: Path):
     dev.configure(queue__max_crashes="1000", render__mode='"encode"')
-    names = [f"chaos{number}.mp4" for number in range(12)]
+    names = [f"chaos{number}.mp4" for number in range(by_size(2, 12))]
     for number, name in enumerate(names):
         made = samples.recording(samples_folder, name, seconds=10 + number, size=(640, 360), bursts=((3, 4), (7, 8)))
         shutil.copy(made, dev.library / name)
-    chance, until_s = random.Random(1), time.monotonic() + 180
+    chance, until_s = random.Random(1), time.monotonic() + by_size(15, 180)
     while time.monotonic() < until_s and not all(dev.is_done(name) for name in names):
         time.sleep(chance.uniform(0.5, 6))
         kinds = {

@@ -25,7 +25,12 @@ FINISHED = {
 }
 
 
-@pytest.mark.parametrize("point", POINTS)
+SLICE = ("published",)
+
+
+@pytest.mark.parametrize(
+    "point", [pytest.param(point, marks=[pytest.mark.chaos_slice] if point in SLICE else []) for point in POINTS]
+)
 def test_a_kill_loses_nothing_and_repeats_nothing(point: str, tmp_path: Path, samples_folder: Path):
     library = tmp_path / "library"
     library.mkdir()

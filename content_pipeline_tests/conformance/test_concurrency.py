@@ -21,13 +21,13 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import QueueType, Result
 from content_pipeline.manifest.schema import state_transitions
 from content_pipeline.manifest.store import Manifest
+from content_pipeline_tests.chaos import by_size
 from content_pipeline_tests.conformance import workers
 from content_pipeline_tests.conformance.manifests import add, claim, dump, many, opened
 from content_pipeline_tests.conformance.workers import until
 
 PROCESSES = 16
-# The whole number with CONTENT_AI_CHAOS=1, as `make chaos` sets it.
-JOBS = 10_000 if os.environ.get("CONTENT_AI_CHAOS") else 1_000
+JOBS = by_size(1_000, 10_000)
 SHORT_LEASE_S = 0.5
 
 fork = multiprocessing.get_context("fork")
@@ -127,7 +127,7 @@ def test_a_worker_killed_inside_a_transaction_leaves_no_trace(url: str) -> None:
 
 
 def test_workers_killed_at_any_moment_lose_nothing(url: str) -> None:
-    rounds = 20 if os.environ.get("CONTENT_AI_CHAOS") else 5
+    rounds = by_size(5, 20)
     with opened(url, None) as manifest:
         manifest.enqueue(many(200 * rounds))
         for number in range(rounds):

@@ -21,6 +21,7 @@ from content_pipeline.launcher.starting import ensure_supervisor
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.steering import Which
 from content_pipeline_tests import samples
+from content_pipeline_tests.chaos import SIZE
 from content_pipeline_tests.launching import LaunchedProject, eventually, launched_project
 
 SUCCESS, FAILURE, CANCELED = (
@@ -30,7 +31,7 @@ SUCCESS, FAILURE, CANCELED = (
 )
 SUPERVISOR_POINTS = ["identified", "energy_sealed", "before_commit"]
 CHILD_POINTS = ["energy_sealed", "montage_sealed"]
-if os.environ.get("CONTENT_AI_CHAOS"):
+if SIZE == "full":
     SUPERVISOR_POINTS += ["run_created", "detections_sealed", "staged", "published", "run_ended", "committed"]
     CHILD_POINTS += ["fingerprint_sealed", "detections_sealed", "clip_sealed"]
 SLOW = {"RENDER__MODE": "encode", "RENDER__PRESET": "veryslow"}

