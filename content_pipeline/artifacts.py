@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from content_pipeline.errors import from_own_folder
 from content_pipeline.lifetime import has_ended
+from content_pipeline.private_files import private_file, private_folder
 from content_pipeline.settings import digest_of
 
 INDEX_NAME = "artifact.json"
@@ -92,8 +93,8 @@ class ArtifactStore:
         """
         folder = self.root / ".locks"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = (folder / f"{stage}-{key[:32]}").open("w")
+            private_folder(folder)
+            lock = private_file(folder / f"{stage}-{key[:32]}").open("w")
         except OSError as error:
             raise from_own_folder(error, folder) from error
         with lock:
@@ -108,8 +109,8 @@ class ArtifactStore:
         folder = self._folder(stage, key)
         drafts = self.root / ".drafts"
         try:
-            drafts.mkdir(parents=True, exist_ok=True)
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(drafts)
+            private_folder(folder.parent)
             with _locked_folder(drafts) as draft_folder:
                 draft = Draft(draft_folder)
                 yield draft
@@ -157,7 +158,7 @@ def try_lock(file: IO[str], shared: bool = False) -> bool:
 @contextmanager
 def _locked_folder(parent: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(dir=parent))
-    with (folder / LOCK_NAME).open("w") as lock:
+    with private_file(folder / LOCK_NAME).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             yield folder
@@ -266,11 +267,11 @@ def _link_or_copy(source: Path, target: Path) -> None:
 
 
 def write_whole(path: Path, data: bytes, lasting: bool = True) -> None:
-    """A file that appears with all its bytes or not at all; one that need not survive a power cut costs less."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """A private file that appears with all its bytes or not at all; one that may go with a power cut costs less."""
+    private_folder(path.parent)
     staging = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        staging.write_bytes(data)
+        private_file(staging).write_bytes(data)
         if lasting:
             fsync(staging)
         staging.replace(path)

@@ -27,6 +27,7 @@ from pydantic import (
     model_validator,
 )
 
+from content_pipeline.database_url import DatabaseUrl, masked
 from content_pipeline.errors import BadSettings
 from content_pipeline.setting_kinds import (
     Margin,
@@ -35,6 +36,7 @@ from content_pipeline.setting_kinds import (
     Wish,
     as_extensions,
     known_timezone,
+    nothing,
     split_commas,
 )
 
@@ -46,7 +48,8 @@ THRESHOLDS = ("detection.sensitivity", "detection.rms_threshold", "detection.pre
 
 
 class Group(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Values are hidden in pydantic's own texts: a traceback of a bad URL must not hold its password.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class LibrarySettings(Group):
@@ -227,7 +230,11 @@ class Settings(Group):
     state_dir: Path = Field(
         Path(".content-ai"), description="Where Dagster's records, artifacts and the manifest live."
     )
-    db: str | None = Field(None, description="The manifest database; by default `queue.db` in the state folder.")
+    db: Annotated[DatabaseUrl | None, BeforeValidator(nothing)] = Field(
+        None,
+        description="The manifest database, a path or a `postgresql://` URL; by default `queue.db` in the state "
+        "folder. Its password is never shown.",
+    )
     output_dir: Path = Field(Path("output"), description="Where montages are published.")
     workers: int | None = Field(None, ge=1, le=1024, description="Videos processed at once; by default one per core.")
     library: LibrarySettings = LibrarySettings()
@@ -252,12 +259,12 @@ class Settings(Group):
         return {key: flat[key] for key in sorted(flat) if _is_read_by(key, stage)}
 
     @property
-    def manifest_url(self) -> str:
+    def manifest_url(self) -> DatabaseUrl:
         """The manifest as a database URL; a bare path means SQLite."""
-        if self.db is not None and "://" in self.db:
+        if self.db is not None and not self.db.is_path:
             return self.db
-        path = Path(self.db) if self.db is not None else self.state_dir / "queue.db"
-        return f"sqlite:///{path.absolute()}"
+        path = Path(self.db.reveal()) if self.db is not None else self.state_dir / "queue.db"
+        return DatabaseUrl(f"sqlite:///{path.absolute()}")
 
     @property
     def worker_count(self) -> int:
@@ -354,7 +361,7 @@ def load(
     for origin, layer in layers:
         for key, value in layer.items():
             if key not in origins:
-                raise BadSettings(f"unknown setting `{key}` ({origin}){_nearest(key, origins)}")
+                raise BadSettings(f"unknown setting `{masked(key)}` ({origin}){_nearest(key, origins)}")
             values[key] = value
             origins[key] = origin
     return Resolved(settings=_validated(values, origins), origins=origins)
@@ -411,7 +418,8 @@ def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
         key = next(
             (".".join(path[:n]) for n in range(len(path), 0, -1) if ".".join(path[:n]) in origins), ".".join(path)
         )
-        line = f"`{key}` = {problem['input']!r} ({origins.get(key, 'unknown')}): {problem['msg']}"
+        given = masked(problem["input"]) if isinstance(problem["input"], str) else problem["input"]
+        line = f"`{key}` = {masked(repr(given))} ({origins.get(key, 'unknown')}): {problem['msg']}"
         if line not in lines:
             lines.append(line)
     return "; ".join(lines)

@@ -110,7 +110,7 @@ def _manifest(settings: Settings) -> tuple[str, str]:
     from content_pipeline.manifest.database import open_engine
 
     open_engine(settings.manifest_url).dispose()
-    return "ok", settings.manifest_url
+    return "ok", str(settings.manifest_url)
 
 
 def _dagster(settings: Settings) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from content_pipeline.database_url import masked
 from content_pipeline.errors import BadSettings
 from content_pipeline.settings import Resolved, load
 
@@ -43,6 +44,6 @@ def _parse(assignments: tuple[str, ...]) -> dict[str, Any]:
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals:
-            raise BadSettings(f"--set takes KEY=VALUE, not {assignment!r}")
+            raise BadSettings(f"--set takes KEY=VALUE, not {masked(assignment)!r}")
         parsed[key.strip()] = value.strip()
     return parsed

@@ -20,6 +20,7 @@ from content_pipeline.errors import (
 )
 from content_pipeline.launcher._dagster_internals import instance_ref
 from content_pipeline.launcher.names import VIDEO_PARTITIONS
+from content_pipeline.private_files import private_folder, state_folder
 from content_pipeline.settings import Settings
 
 
@@ -30,7 +31,8 @@ def dagster_home(settings: Settings) -> Path:
     if any(mark in str(home) for mark in "?%#"):
         raise BadSettings(f"`state_dir`: Dagster cannot keep its records in {printable(home)}; avoid ?, % and #")
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        state_folder(settings.state_dir.absolute())
+        private_folder(home)
         if not (home / "dagster.yaml").exists():
             write_whole(home / "dagster.yaml", shipped("dagster.yaml").read_bytes())
     except OSError as error:

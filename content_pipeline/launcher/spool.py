@@ -19,6 +19,7 @@ import dagster as dg
 
 from content_pipeline.artifacts import try_lock, write_whole
 from content_pipeline.launcher.names import PARTITION_TAG, PRIORITY_TAG, job_tag_of, owner_of
+from content_pipeline.private_files import private_file, private_folder
 from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX
 from content_pipeline.workers.identity import is_in_this_place
 
@@ -103,8 +104,8 @@ class Spool:
     # --- stopping one
 
     def ask_to_stop(self, run_id: str) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._wish(run_id).touch()
+        private_folder(self._folder)
+        private_file(self._wish(run_id))
 
     def asked_to_stop(self) -> frozenset[str]:
         return self._names(".stop")
@@ -117,8 +118,8 @@ class Spool:
 
         Children inherit the lock: it is free again when the supervisor and all that it started are gone.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with self._lock_file().open("a+") as file:
+        private_folder(self._folder)
+        with private_file(self._lock_file()).open("a+") as file:
             deadline = time.monotonic() + patience_s
             while not try_lock(file):
                 if time.monotonic() > deadline:
@@ -135,7 +136,7 @@ class Spool:
         Written as the time of a file, which takes no room on a full disk, and by the clock that nobody sets and
         that stands still while the machine sleeps.
         """
-        self._beat_file().touch()
+        private_file(self._beat_file())
         os.utime(self._beat_file(), ns=(time.monotonic_ns(), time.monotonic_ns()))
         os.utime(self._lock_file())  # a daemon of version 0.1.0 that still runs goes by this one
 

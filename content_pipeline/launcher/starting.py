@@ -13,6 +13,7 @@ from typing import Any
 
 import content_pipeline
 from content_pipeline.launcher.spool import Spool
+from content_pipeline.private_files import private_file
 from content_pipeline.workers.identity import is_in_this_place, send_signal
 
 IDLE_S = 300.0
@@ -67,7 +68,7 @@ def end_supervisor(card: dict[str, Any], number: signal.Signals = signal.SIGKILL
 def _start(home: Path, idle_s: float) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "content_pipeline.cli", "worker", "--background", "--idle-seconds", str(idle_s)]
     log = home / "supervisor.log"
-    with log.open("ab") as output:
+    with private_file(log).open("ab") as output:
         return subprocess.Popen(
             command,
             env={**os.environ, "DAGSTER_HOME": str(home)},

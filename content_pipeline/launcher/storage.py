@@ -24,6 +24,7 @@ from dagster import DagsterInstance, StringSource
 
 from content_pipeline.launcher import _dagster_internals as internals
 from content_pipeline.manifest.sqlite import on_network_filesystem, set_journal
+from content_pipeline.private_files import private_file, private_folder
 
 try:
     import pysqlite3 as sqlite
@@ -216,16 +217,17 @@ def _opened(folder: Path, name: str, known: Callable[[str], Opened], new: Callab
     url = internals.create_db_conn_string(str(folder), name)
     if ready.exists() and path.exists():
         return known(url)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f".{name}.making").open("w") as lock:
+    private_folder(folder)
+    with private_file(folder / f".{name}.making").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if ready.exists() and path.exists():
             return known(url)
         is_made = _is_stamped(path, url)
         _engine(url).dispose()
+        private_file(path)
         opened = known(url) if is_made else new()
         _is_stamped(path, url)  # the first of our connections to it: the journal is changed
-        ready.touch()
+        private_file(ready)
         return opened
 
 

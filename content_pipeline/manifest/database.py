@@ -16,6 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from content_pipeline.database_url import SECRET_OPTIONS, DatabaseUrl, masked
 from content_pipeline.errors import (
     BadSettings,
     DatabaseAway,
@@ -36,22 +37,16 @@ FOLLOW_TRIES = 10
 _POSTGRES = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
-def open_engine(url: str) -> sa.Engine:
+def open_engine(url: DatabaseUrl | str) -> sa.Engine:
     """An engine of this process; after a fork, parent and child each have their own connections."""
     parsed = _parsed(url)
-    match parsed.get_backend_name():
-        case "sqlite":
-            engine = sqlite_engine(parsed)
-        case "postgresql":
-            engine = _postgres_engine(parsed)
-        case other:
-            raise BadSettings(f"`db` must be SQLite or Postgres, not {other}")
+    engine = sqlite_engine(parsed) if parsed.get_backend_name() == "sqlite" else _postgres_engine(parsed)
     _engines.add(engine)
     _open(engine)
     return engine
 
 
-def holds_manifest(url: str) -> bool:
+def holds_manifest(url: DatabaseUrl | str) -> bool:
     """Whether there is a manifest to open. Looking makes none, nor a folder for it."""
     parsed = _parsed(url)
     if parsed.get_backend_name() != "postgresql":
@@ -61,19 +56,25 @@ def holds_manifest(url: str) -> bool:
         return _version(engine) is not None
 
 
-def _parsed(url: str) -> sa.URL:
+def _parsed(url: DatabaseUrl | str) -> sa.URL:
     """A path is taken as it is: `?` and `%` are letters in it, not parts of a URL."""
     try:
-        path = url.removeprefix("sqlite:///")
-        return sa.make_url(url) if path == url else sa.URL.create("sqlite", database=path)
-    except sa.exc.ArgumentError as error:
-        raise BadSettings(f"`db` = {url!r} is neither a path nor a database URL") from error
+        real = (url if isinstance(url, DatabaseUrl) else DatabaseUrl(url)).reveal()
+    except ValueError as error:
+        raise BadSettings(f"`db` = {masked(str(url))!r} {error}") from error
+    path = real.removeprefix("sqlite:///")
+    try:
+        return sa.make_url(real) if path == real else sa.URL.create("sqlite", database=path)
+    except (sa.exc.ArgumentError, ValueError):
+        # Without what was caught, which may quote the password.
+        raise BadSettings(f"`db` = {masked(str(url))!r} is neither a path nor a database URL") from None
 
 
 def _postgres_engine(url: sa.URL) -> sa.Engine:
-    wanted = {name: value for name, value in _POSTGRES.items() if name not in url.query}
-    # dagster-postgres brings psycopg2; a bare `postgresql://` would ask for psycopg 3.
-    return sa.create_engine(url.set(drivername="postgresql+psycopg2"), pool_pre_ping=True, connect_args=wanted)
+    wanted: dict[str, Any] = {name: value for name, value in _POSTGRES.items() if name not in url.query}
+    # SQLAlchemy hides the password before the host, and shows those among the options: they go another way.
+    wanted |= {name: url.query[name] for name in SECRET_OPTIONS if name in url.query}
+    return sa.create_engine(url.difference_update_query(SECRET_OPTIONS), pool_pre_ping=True, connect_args=wanted)
 
 
 _engines: weakref.WeakSet[sa.Engine] = weakref.WeakSet()

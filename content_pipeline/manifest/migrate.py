@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
+from content_pipeline.private_files import close_to_others
+
 LOCK_NUMBER = 7283641
 
 
@@ -15,6 +17,7 @@ def upgrade(engine: sa.Engine, to: str = "head") -> None:
     """Safe to call from several processes at once: the first does it, the others find it done."""
     with engine.connect() as connection:
         if engine.dialect.name == "sqlite":
+            close_to_others(Path(str(engine.url.database)))
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         else:
             connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({LOCK_NUMBER})"))

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool
 
 from content_pipeline.errors import BadSettings, printable
+from content_pipeline.private_files import private_folder
 
 FileIdentity = tuple[int, int]
 
@@ -29,7 +30,7 @@ def sqlite_engine(url: sa.URL) -> sa.Engine:
         raise BadSettings("`db` must be a file: a manifest in memory would be lost, and no other process could see it")
     database = Path(str(url.database))
     try:
-        database.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(database.parent)
     except OSError as error:
         raise BadSettings(f"{printable(database)} cannot be used as the manifest: {error.strerror}") from error
     if on_network_filesystem(database):

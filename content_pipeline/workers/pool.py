@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from content_pipeline.lifetime import dying_with
+from content_pipeline.private_files import private_file, private_folder
 
 ASKED_TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -168,8 +169,8 @@ def _interrupt(_number: int, _frame: Any) -> None:
 
 def _log_to(path: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        private_folder(path.parent)
+        descriptor = os.open(private_file(path), os.O_WRONLY | os.O_APPEND)
     except OSError:  # work goes on without a log; the state folder's trouble is named where it is written
         descriptor = os.open(os.devnull, os.O_WRONLY)
     os.dup2(descriptor, 1)

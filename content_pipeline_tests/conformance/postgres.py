@@ -29,9 +29,14 @@ PR_SET_PDEATHSIG = 1
 class Server:
     folder: Path
     process: subprocess.Popen[bytes]
+    port: int | None = None
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.folder}"
+
+    def url_with_password(self, database: str, user: str, password: str) -> str:
+        """Over TCP, where the server asks for the password."""
+        return f"postgres://{user}:{password}@127.0.0.1:{self.port}/{database}"
 
     def create(self, template: str = "template1") -> str:
         """A fresh database; its name."""
@@ -43,7 +48,7 @@ class Server:
         self.execute(f"DROP DATABASE {database} WITH (FORCE)")
 
     def execute(self, statement: str, database: str = "postgres") -> None:
-        connection = psycopg2.connect(host=str(self.folder), user="postgres", dbname=database)
+        connection = psycopg2.connect(host=str(self.folder), port=self.port, user="postgres", dbname=database)
         try:
             connection.autocommit = True
             connection.cursor().execute(statement)
@@ -66,8 +71,11 @@ def server() -> Server:
     return started
 
 
-def start(durable: bool) -> Server:
-    """`durable` waits for the disk like a server in earnest; tests, which never pull the plug, need not."""
+def start(durable: bool, port: int | None = None) -> Server:
+    """`durable` waits for the disk like a server in earnest; tests, which never pull the plug, need not.
+
+    Through its socket it trusts everybody; at a `port`, if it is given one, it asks for passwords.
+    """
     # Not in pytest's folder: a socket's path may have 107 bytes at most.
     folder = Path(tempfile.mkdtemp(prefix="content-ai-pg-"))
     account = _account()
@@ -81,15 +89,16 @@ def start(durable: bool) -> Server:
         data,
         "-U",
         "postgres",
-        "-A",
-        "trust",
+        "--auth-local=trust",
+        "--auth-host=scram-sha-256",
         "-E",
         "UTF8",
         "--no-locale",
         "--no-sync",
     ]
     _run(made, account)
-    options = {"listen_addresses": "", "unix_socket_directories": str(folder), "max_connections": "100"}
+    listen = {"listen_addresses": ""} if port is None else {"listen_addresses": "127.0.0.1", "port": str(port)}
+    options = listen | {"unix_socket_directories": str(folder), "max_connections": "100"}
     if not durable:
         options |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
     settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
@@ -100,8 +109,8 @@ def start(durable: bool) -> Server:
         preexec_fn=_die_with_the_parent,
         **_as(account),
     )
-    _wait(folder, process)
-    return Server(folder, process)
+    _wait(folder, process, port)
+    return Server(folder, process, port)
 
 
 def _account() -> pwd.struct_passwd | None:
@@ -142,11 +151,11 @@ def _die_with_the_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
-def _wait(folder: Path, process: subprocess.Popen[bytes]) -> None:
+def _wait(folder: Path, process: subprocess.Popen[bytes], port: int | None) -> None:
     deadline = time.monotonic() + START_S
     while True:
         try:
-            psycopg2.connect(host=str(folder), user="postgres", dbname="postgres").close()
+            psycopg2.connect(host=str(folder), port=port, user="postgres", dbname="postgres").close()
             return
         except psycopg2.OperationalError:
             if process.poll() is not None or time.monotonic() > deadline:
