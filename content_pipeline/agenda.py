@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from content_pipeline.errors import LibraryOffline, printable
+from content_pipeline.errors import LibraryOffline, counted, printable
 from content_pipeline.failpoints import reached
 from content_pipeline.library.keys import has_our_shape
 from content_pipeline.library.plan import INPUT_CHANGED, Action, Known, LibraryPlan, PlannedVideo, Recipe, plan
@@ -146,7 +146,8 @@ class Agenda:
         signatures = self.catalog.signatures_under(scan.root)
         if signatures and not scan.recordings and not any(scan.root.iterdir()):
             raise LibraryOffline(
-                f"{printable(scan.root)} is empty, but {len(signatures)} videos are known there: is it mounted?"
+                f"{printable(scan.root)} is empty, but the manifest knows {counted(len(signatures), 'video')} there: "
+                "is it mounted?"
             )
         return signatures
 

@@ -226,6 +226,13 @@ def printable(path: Path | str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 video`, `2 videos`, `3 history entries`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun[:-1]}ies" if noun.endswith("ry") else f"{number} {noun}s"
+
+
 def hint_for(code: str | None) -> str | None:
     """What to do about an error that is only known by its code."""
     return None if code is None else _hints(PipelineError).get(code)

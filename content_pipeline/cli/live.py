@@ -1,12 +1,14 @@
-"""Progress while videos are processed: bars on a terminal, a line per video elsewhere."""
+"""Progress while videos are processed: bars on a terminal; elsewhere a line per video, and one now and then."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from content_pipeline.cli.printing import print_note, stderr
+from content_pipeline.cli.printing import counted, print_note, stderr
 from content_pipeline.errors import printable
 from content_pipeline.launcher.outcome import Outcome
 from content_pipeline.library.scan import Scan
@@ -16,28 +18,26 @@ if TYPE_CHECKING:
 
 # How much of a video's time each stage takes, roughly; only the bar's smoothness hangs on it.
 STAGE_SHARE = {"fingerprint": (0.0, 0.05), "energy": (0.05, 0.6), "detections": (0.65, 0.05), "montage": (0.7, 0.3)}
+LINE_EVERY_S = 15.0
+NOT_ENDED = ("pending", "dirty")
 
 
 class LiveProgress:
     """The ETA counts bytes, so that one long recording weighs what it costs."""
 
-    def __init__(self, found: Scan, quiet: bool) -> None:
+    def __init__(self, found: Scan, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._quiet = quiet
-        self._sizes = {one.path: one.signature.size_bytes for one in found.recordings}
+        self._clock = clock
         self._count = len(found.recordings) + len(found.refused)
+        self._weights: Mapping[Path, int] = {one.path: one.signature.size_bytes for one in found.recordings}
         self._ended: set[Path] = set()
         self._bars: Progress | None = None
         self._overall: TaskID | None = None
         self._tasks: dict[Path, TaskID] = {}
         self._done: dict[Path, float] = {}
+        self._last_line_s = clock()
 
     def __enter__(self) -> LiveProgress:
-        if not self._quiet and stderr().is_terminal and self._count:
-            self._bars = _bars()
-            self._bars.start()
-            self._overall = self._bars.add_task(
-                f"{self._count} videos", total=max(1, sum(self._sizes.values())), stage=""
-            )
         return self
 
     def __exit__(
@@ -46,6 +46,16 @@ class LiveProgress:
         if self._bars is not None:
             self._bars.stop()
 
+    def expect(self, number: int, sizes: Mapping[Path, int] | None = None) -> None:
+        """So many videos will end; `sizes` in bytes of those that are worked on, or None when all count alike."""
+        self._count = number
+        self._weights = {} if sizes is None else sizes
+        if not self._quiet and stderr().is_terminal and number:
+            total = number if sizes is None else max(1, sum(sizes.values()))
+            self._bars = _bars()
+            self._bars.start()
+            self._overall = self._bars.add_task(counted(number, "video"), total=total, stage="")
+
     def started(self, outcome: Outcome) -> None:
         if self._bars is not None:
             self._tasks[outcome.path] = self._bars.add_task(_short(outcome.path), total=1.0, stage="")
@@ -53,15 +63,22 @@ class LiveProgress:
     def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None:
         before, share = STAGE_SHARE.get(stage, (0.0, 1.0))
         self._advance(outcome.path, before + share * fraction, stage)
+        if self._bars is None and self._clock() - self._last_line_s >= LINE_EVERY_S:
+            done = f"{len(self._ended)} of {counted(self._total, 'video')} done"
+            self._say(f"{_short(outcome.path)}: {stage} {fraction:.0%}; {done}")
 
     def ended(self, outcome: Outcome) -> None:
-        self._ended.add(outcome.path)
-        self._advance(outcome.path, 1.0, "")
+        if outcome.status not in NOT_ENDED:
+            self._ended.add(outcome.path)
+            self._advance(outcome.path, 1.0, "")
         if self._bars is not None and outcome.path in self._tasks:
             self._bars.remove_task(self._tasks.pop(outcome.path))
-        if not self._quiet:
-            total = max(self._count, len(self._ended))
-            self._say(f"[{len(self._ended)}/{total}] {_short(outcome.path)}: {describe(outcome)}")
+        number = f"[{len(self._ended)}/{self._total}] " if outcome.path in self._ended else ""
+        self._say(f"{number}{_short(outcome.path)}: {describe(outcome)}")
+
+    @property
+    def _total(self) -> int:
+        return max(self._count, len(self._ended))  # others may enqueue meanwhile
 
     def _advance(self, path: Path, fraction: float, stage: str) -> None:
         self._done[path] = max(fraction, self._done.get(path, 0.0))
@@ -69,12 +86,16 @@ class LiveProgress:
             return
         if path in self._tasks:
             self._bars.update(self._tasks[path], completed=self._done[path], stage=stage)
+        unknown = 0 if self._weights else 1
         self._bars.update(
-            self._overall, completed=sum(self._sizes.get(done, 0) * part for done, part in self._done.items())
+            self._overall, completed=sum(self._weights.get(done, unknown) * part for done, part in self._done.items())
         )
         self._bars.refresh()
 
     def _say(self, line: str) -> None:
+        if self._quiet:
+            return
+        self._last_line_s = self._clock()
         if self._bars is not None:
             self._bars.console.print(line, markup=False)
         else:
@@ -83,17 +104,45 @@ class LiveProgress:
 
 def describe(outcome: Outcome) -> str:
     """One line on what became of a video."""
-    if outcome.status == "failed":
-        return f"failed ({outcome.error_code}): {outcome.error}"
-    if outcome.status != "succeeded":
-        why = outcome.note if outcome.error is None else f"{outcome.error} {outcome.note}".strip()
-        return f"{outcome.status}: {why}" if why else outcome.status
+    if outcome.status == "succeeded":
+        return _result(outcome)
+    code = f" ({outcome.error_code})" if outcome.status == "failed" and outcome.error_code is not None else ""
+    return f"{outcome.status}{code}: {_why(outcome)}" if _why(outcome) else f"{outcome.status}{code}"
+
+
+def details(outcome: Outcome) -> str:
+    """What became of a video, without its status."""
+    if outcome.status == "succeeded":
+        return _result(outcome)
+    code = f"{outcome.error_code}: " if outcome.status == "failed" and outcome.error_code is not None else ""
+    return f"{code}{_why(outcome)}"
+
+
+def _why(outcome: Outcome) -> str:
+    error = "" if outcome.error is None else _without_path(outcome.error, outcome.path)
+    return "; ".join(part for part in (error, outcome.note) if part)
+
+
+def _result(outcome: Outcome) -> str:
     computed = [stage for stage, how in outcome.stages.items() if how == "computed"]
     work = f"computed {', '.join(computed)}" if computed else "everything reused"
-    if outcome.no_highlights:
-        return f"no highlights ({work}, {outcome.seconds:.1f} s)"
-    clips, montage_s = outcome.facts.get("clips"), outcome.facts.get("montage_s") or 0.0
-    return f"{clips} clips, {montage_s:.1f} s ({work}, {outcome.seconds:.1f} s)"
+    spent = f"({work}, {outcome.seconds:.1f} s)"
+    track = audio_track(outcome.facts.get("track"), outcome.facts.get("tracks"))
+    clips, montage_s = outcome.facts.get("clips") or 0, outcome.facts.get("montage_s") or 0.0
+    found = "no highlights" if outcome.no_highlights else f"{counted(clips, 'clip')}, {montage_s:.1f} s"
+    return f"{', '.join(part for part in (found, track) if part)} {spent}"
+
+
+def audio_track(track: int | None, tracks: int | None) -> str:
+    """Which audio track was listened to, where there was a choice; with the setting that chooses another."""
+    if track is None or tracks is None or tracks < 2:
+        return ""
+    return f"audio track {track + 1} of {tracks} (energy.track={track})"
+
+
+def _without_path(error: str, path: Path) -> str:
+    """Messages name their video; in a row of that video once is enough."""
+    return error.removeprefix(printable(path)).lstrip(": ")
 
 
 def _short(path: Path) -> str:

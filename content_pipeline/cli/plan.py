@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from content_pipeline.cli.options import resolve, settings_options
-from content_pipeline.cli.printing import print_document, print_result
+from content_pipeline.cli.printing import counted, print_document, print_result
 
 if TYPE_CHECKING:
     from content_pipeline.cli.process import Request
     from content_pipeline.library.plan import LibraryPlan, PlannedVideo
+    from content_pipeline.library.scan import Scan
 
 MOST_ROWS = 50
 
@@ -47,20 +48,21 @@ def plan(
 def show_plan(request: Request) -> int:
     from content_pipeline.cli.live import LiveProgress
     from content_pipeline.cli.main import EXIT_USAGE
-    from content_pipeline.cli.process import find_recordings
+    from content_pipeline.cli.process import find_recordings, print_passed_over
     from content_pipeline.launcher.batch import Batch
 
     found = find_recordings(request)
     if found is None:
         return EXIT_USAGE
+    print_passed_over(found, request.settings)
     batch = Batch(request.settings, LiveProgress(found, quiet=True), request.force)
     planned = batch.plan(found)
-    document = describe(planned, request, batch.recent_costs())
+    document = describe(planned, found, request, batch.recent_costs())
     print_document(document) if request.as_json else _print(planned, document["totals"])
     return 0
 
 
-def describe(planned: LibraryPlan, request: Request, costs: list[dict[str, Any]]) -> dict[str, Any]:
+def describe(planned: LibraryPlan, found: Scan, request: Request, costs: list[dict[str, Any]]) -> dict[str, Any]:
     from content_pipeline.library.plan import expected_seconds
     from content_pipeline.library.space import free_bytes, needed_bytes
 
@@ -71,6 +73,7 @@ def describe(planned: LibraryPlan, request: Request, costs: list[dict[str, Any]]
         "videos": [_row(video, expected.get(video.found.path)) for video in planned.videos],
         "renamed": [{"from": one.before, "to": str(one.found.path)} for one in planned.renamed],
         "gone": list(planned.gone),
+        "passed_over": {**found.passed_over, **found.other_endings},
         "totals": {
             "videos": len(planned.videos),
             "to_run": len(planned.to_run),
@@ -95,6 +98,15 @@ def _row(video: PlannedVideo, expected_s: float | None) -> dict[str, Any]:
     }
 
 
+def _why(video: PlannedVideo) -> str:
+    if video.note and video.job is not None:
+        code = "" if video.job.error_code is None else f" ({video.job.error_code})"
+        return f"{video.job.status}{code}, {video.note}"
+    if len(set(video.reasons.values())) == 1:
+        return next(iter(video.reasons.values()))
+    return "; ".join(f"{stage}: {why}" for stage, why in video.reasons.items())
+
+
 def _print(planned: LibraryPlan, totals: dict[str, Any]) -> None:
     from rich import box
     from rich.table import Table
@@ -107,18 +119,15 @@ def _print(planned: LibraryPlan, totals: dict[str, Any]) -> None:
         table.add_column(title, overflow="fold")
     shown = [video for video in planned.videos if video.action != "keep"]
     for video in shown[:MOST_ROWS]:
-        reasons = [f"{stage}: {why}" for stage, why in video.reasons.items()]
-        same = len(set(video.reasons.values())) == 1
-        why = video.note or (next(iter(video.reasons.values())) if same else "; ".join(reasons))
-        table.add_row(Text(printable(video.found.path.name)), Text(str(video.action)), Text(why))
+        table.add_row(Text(printable(video.found.path.name)), Text(str(video.action)), Text(_why(video)))
     if shown:
         print_result(table)
     if len(shown) > MOST_ROWS:
         print_result(f"… and {len(shown) - MOST_ROWS} more; --json lists all.")
     if planned.renamed:
-        print_result(f"{len(planned.renamed)} renamed or moved: their results move with them.")
+        print_result(f"Renamed or moved: {counted(len(planned.renamed), 'recording')}; the results move along.")
     time_needed = "unknown yet" if totals["expected_s"] is None else f"about {totals['expected_s'] / 60:.1f} minutes"
     print_result(
-        f"{totals['videos']} videos: {totals['to_run']} to run, {totals['up_to_date']} up to date; time {time_needed}; "
-        f"{totals['bytes_needed'] / 1e9:.2f} GB needed, {totals['bytes_free'] / 1e9:.2f} GB free."
+        f"{counted(totals['videos'], 'video')}: {totals['to_run']} to run, {totals['up_to_date']} up to date; "
+        f"time {time_needed}; {totals['bytes_needed'] / 1e9:.2f} GB needed, {totals['bytes_free'] / 1e9:.2f} GB free."
     )

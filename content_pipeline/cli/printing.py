@@ -7,6 +7,8 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from content_pipeline.errors import counted as counted
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -54,12 +56,17 @@ def print_error(message: str, hint: str | None = None) -> None:
         print(f"            {hint}", file=sys.stderr)
 
 
+def confirm(question: str) -> None:
+    """Ask a person; no ends the command. Without a terminal nobody can answer: `--yes` has to be given."""
+    import click
+
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} There is no terminal to ask on: use --yes.")
+    if not click.confirm(question, err=True):
+        raise click.ClickException("nothing was changed")
+
+
 # --- how things are put
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 video`, `2 videos`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def lasting(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,8 +94,7 @@ def carry_out(request: Request) -> int:
     found = find_recordings(request)
     if found is None:
         return EXIT_USAGE
-    if not request.as_json:
-        _announce(found, request.settings)
+    announce(found, request.settings)
     return finish(request, found, *run_batch(found, request))
 
 
@@ -103,12 +102,15 @@ def _recover(request: Request) -> None:
     """Before the scan, which knows by the manifest what is a recording and what we made of one."""
     from content_pipeline.launcher.recovery import as_told, recover
 
+    settings = request.settings
     try:
-        rebuilt = recover(request.settings, open_manifest(request.settings))
+        manifest = open_manifest(settings)
+        rebuilt = recover(settings, manifest)
     except EnvironmentalError:
         return  # tried again, and told of, when the batch begins
-    if rebuilt is not None and not request.as_json:
-        print_note(f"The manifest was lost: {as_told(rebuilt)}")
+    if rebuilt is not None:
+        where = printable(settings.state_dir.absolute())
+        print_note(f"The database {manifest.name} is new or empty, but {where} was used before: {as_told(rebuilt)}")
 
 
 def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, seconds: float) -> int:
@@ -122,9 +124,10 @@ def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, secon
         from content_pipeline.cli.report import print_report
 
         print_report(batch.outcomes, document["totals"], request.settings, request.no_process)
-        for scope, code, message in paused:
-            print_error(f"paused ({scope}, {code}): {message}", hint_for(code))
+    for scope, code, message in paused:
+        print_error(f"paused ({scope}, {code}): {message}", hint_for(code))
     if interrupted:
+        print_note("Interrupted. Nothing is lost: the same command goes on where it stopped.")
         return EXIT_INTERRUPTED
     if paused:
         return EXIT_FAILURE
@@ -139,7 +142,8 @@ def find_recordings(request: Request) -> Scan | None:
     except MissingFile as error:
         known = Catalog(open_engine(request.settings.manifest_url)).signatures_under(one_spelling(request.target))
         if known:
-            raise LibraryOffline(f"{error}; {len(known)} videos are known there and wait for it") from error
+            videos = counted(len(known), "video")
+            raise LibraryOffline(f"{error}, but the manifest knows {videos} there: is it mounted?") from error
         print_error(str(error))
         return None
     return found if request.limit is None else replace(found, recordings=found.recordings[: request.limit])
@@ -159,11 +163,9 @@ def _as_settings(flags: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _announce(found: Scan, settings: Settings) -> None:
-    if not found.recordings and not found.refused:
-        print_note(f"No recordings ({', '.join(settings.library.extensions)}) in {printable(found.root)}.")
-    for kind, count in sorted(found.passed_over.items()):
-        print_note(f"Passed over: {counted(count, kind)} with a recording's ending.")
+def announce(found: Scan, settings: Settings) -> None:
+    """Before the work: what was found and what was passed over."""
+    print_passed_over(found, settings)
     try:
         applied = Calibrations(open_manifest(settings).engine).of_library(found.root)
     except EnvironmentalError:
@@ -171,6 +173,24 @@ def _announce(found: Scan, settings: Settings) -> None:
     if applied is not None and applied.counts_for(settings):
         undo = f"`content-ai tune -i {shlex.quote(printable(found.root))} --reset` undoes it"
         print_note(f"Calibrated: {applied.name} {applied.value:g} for this library; {undo}.")
+
+
+def print_passed_over(found: Scan, settings: Settings) -> None:
+    """What was not taken for a recording, and why."""
+    wanted = settings.library.extensions
+    if not found.recordings and not found.refused:
+        print_note(f"No recordings ({', '.join(wanted)}) in {printable(found.root)}.")
+    if likely := found.likely_recordings:
+        more = ",".join([*wanted, *(ending[1:] for ending in likely)])
+        print_note(f"Passed over by ending: {_endings(likely)}. To take them too: --ext {more}")
+    elif not found.recordings and found.other_endings:
+        print_note(f"Passed over by ending: {_endings(found.other_endings)}.")
+    for kind, count in sorted(found.passed_over.items()):
+        print_note(f"Passed over: {counted(count, kind)} with a recording's ending.")
+
+
+def _endings(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{printable(ending) or 'without ending'} {count}" for ending, count in sorted(counts.items()))
 
 
 def run_batch(
@@ -184,7 +204,7 @@ def run_batch(
     # Asked to stop, as by Ctrl-C; SIGINT too, which a shell's background commands are started without.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    with LiveProgress(found, quiet=request.as_json) as watcher:
+    with LiveProgress(found, quiet=False) as watcher:
         batch = Batch(settings, watcher, request.force)
         try:
             jobs = None if queued else batch.enqueue(found)
@@ -192,6 +212,7 @@ def run_batch(
                 batch.work(_definitions, jobs, max_jobs)
         except KeyboardInterrupt:
             interrupted = True
+            batch.interrupted()
         except EnvironmentalError as error:
             batch.stopped_by(error)
     return batch, interrupted, time.monotonic() - started
@@ -207,6 +228,7 @@ def summarize(outcomes: Sequence[Outcome], found: Scan, seconds: float) -> dict[
     """The document that `--json` prints."""
     counted = [outcome.status for outcome in outcomes]
     stages = [how for outcome in outcomes for how in outcome.stages.values()]
+    passed_over = {**found.passed_over, **found.other_endings}
     return {
         "videos": [
             {
@@ -221,16 +243,18 @@ def summarize(outcomes: Sequence[Outcome], found: Scan, seconds: float) -> dict[
                 "highlights": outcome.facts.get("highlights"),
                 "montage_s": outcome.facts.get("montage_s"),
                 "audio_track": outcome.facts.get("track"),
+                "audio_tracks": outcome.facts.get("tracks"),
             }
             for outcome in outcomes
         ],
+        "passed_over": passed_over,
         "totals": {
             "videos": len(outcomes),
             **{status: counted.count(status) for status in STATUSES},
             "no_highlights": sum(outcome.no_highlights for outcome in outcomes),
             "stages_computed": stages.count("computed"),
             "stages_reused": stages.count("reused"),
-            "passed_over": sum(found.passed_over.values()),
+            "passed_over": sum(passed_over.values()),
             "seconds": round(seconds, 3),
         },
     }

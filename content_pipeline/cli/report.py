@@ -9,8 +9,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from content_pipeline.cli.live import describe
-from content_pipeline.cli.printing import print_result
+from content_pipeline.cli.live import details
+from content_pipeline.cli.printing import counted, print_result
 from content_pipeline.cli.process import STATUSES
 from content_pipeline.errors import printable
 from content_pipeline.launcher.outcome import Outcome
@@ -46,20 +46,18 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
     for title in ("video", "status", "result"):
         table.add_column(title, overflow="fold")
     for outcome in outcomes:
-        result = "" if describe(outcome) == outcome.status else describe(outcome)
-        table.add_row(
-            Text(printable(outcome.path.name)), Text(outcome.status, STYLES.get(outcome.status, "")), Text(result)
-        )
+        status = Text(outcome.status, STYLES.get(outcome.status, ""))
+        table.add_row(Text(printable(outcome.path.name)), status, Text(details(outcome)))
     return table
 
 
 def _totals(totals: dict[str, Any], only_listed: bool) -> str:
     if only_listed:
-        return f"{totals['videos']} videos; nothing was processed."
+        return f"{counted(totals['videos'], 'video')}; nothing was processed."
     parts = [f"{totals['succeeded']} succeeded"]
     if totals["no_highlights"]:
         parts.append(f"{totals['no_highlights']} of them without highlights")
     parts += [f"{totals[name]} {name}" for name in STATUSES[1:] if totals.get(name)]
-    work = f"{totals['stages_computed']} stages computed, {totals['stages_reused']} reused"
-    videos = f"{totals['videos']} video{'' if totals['videos'] == 1 else 's'}"
+    work = f"{counted(totals['stages_computed'], 'stage')} computed, {totals['stages_reused']} reused"
+    videos = counted(totals["videos"], "video")
     return f"{videos}: {', '.join(parts)}; {work}; {totals['seconds']:.1f} s."

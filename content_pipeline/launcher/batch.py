@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,8 @@ from content_pipeline.library.plan import Action, LibraryPlan
 from content_pipeline.library.scan import Scan
 from content_pipeline.manifest.breaker import Breaker
 from content_pipeline.manifest.breakers import EVERYTHING, LIBRARY, STAGE
+from content_pipeline.manifest.lifecycle import CLAIMABLE
+from content_pipeline.manifest.model import QueueType
 from content_pipeline.settings import Settings
 from content_pipeline.workers.orphans import rescue_orphans
 
@@ -56,28 +59,35 @@ class Batch:
         self._libraries.add(str(scan.root))
         recover(self._settings, self.manifest)
         enqueued = self._agenda.enqueue(scan)
-        self._note_idle(scan, enqueued)
+        idle = self._idle(scan, enqueued)
+        to_do = {Path(job.video_path) for job in enqueued.jobs}
+        sizes = {found.path: found.signature.size_bytes for found in scan.recordings if found.path in to_do}
+        self._watcher.expect(len(idle) + len(to_do), sizes)
+        for outcome in idle:
+            self._end(outcome)
         for job in enqueued.jobs:
             self._outcomes[Path(job.video_path)] = of_job(Path(job.video_path), job)
         return [job.job_id for job in enqueued.jobs]
 
-    def _note_idle(self, scan: Scan, enqueued: Enqueued) -> None:
-        for one in scan.refused:
-            self._end(refused(one.path, one.error))
+    def _idle(self, scan: Scan, enqueued: Enqueued) -> list[Outcome]:
+        """What is told of and not worked on; what is up to date is only kept, for there may be 10,000."""
+        idle = [refused(one.path, one.error) for one in scan.refused]
         for found in enqueued.unsettled:
-            self._end(Outcome(found.path, status=UNSETTLED, note="still being written; left alone for now"))
+            idle.append(Outcome(found.path, status=UNSETTLED, note="still being written; left alone for now"))
         for video in enqueued.planned.videos:
             if video.job is not None and not video.will_run:
                 outcome = of_job(video.found.path, video.job, video.note)
                 if video.action is Action.KEEP:
-                    self._outcomes[outcome.path] = outcome  # nothing to tell of each of 10,000
+                    self._outcomes[outcome.path] = outcome
                 else:
-                    self._end(outcome)
+                    idle.append(outcome)
+        return idle
 
     def work(self, compose: Compose, job_ids: Sequence[str] | None, max_jobs: int | None = None) -> None:
         """Rescue what others left behind, then work until nothing is left to do here."""
         if job_ids is None:
             rescue_orphans(self.manifest)
+            self._watcher.expect(self._waiting(max_jobs))
         if job_ids is not None and not job_ids:
             return  # and Dagster was never loaded
         from content_pipeline.launcher.runs import Runs
@@ -94,6 +104,17 @@ class Batch:
         finally:
             artifacts.sweep()  # a child that was killed leaves its draft
         self._look_again()
+
+    def _waiting(self, max_jobs: int | None) -> int:
+        """How many jobs wait in the queue, or how many of them are asked for."""
+        counts = self.manifest.counts()[QueueType.PROCESSING]
+        waiting = sum(counts[state] for state in CLAIMABLE)
+        return waiting if max_jobs is None else min(waiting, max_jobs)
+
+    def interrupted(self) -> None:
+        """What is told of an interrupted batch is what the manifest says, if it can be asked."""
+        with contextlib.suppress(EnvironmentalError):
+            self._look_again()
 
     def _look_again(self) -> None:
         """What others did meanwhile to jobs that were asked for here."""
@@ -133,6 +154,9 @@ class _Collector:
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
+
+    def expect(self, number: int, sizes: Mapping[Path, int] | None = None) -> None:
+        self._batch._watcher.expect(number, sizes)
 
     def started(self, outcome: Outcome) -> None:
         self._batch._watcher.started(outcome)

@@ -10,7 +10,7 @@ from content_pipeline.launcher.names import VIDEO_ASSETS
 from content_pipeline.launcher.outcome import Outcome
 from content_pipeline.manifest.model import Job, Result
 
-SHOWN_FACTS = ("highlights", "events", "clips", "montage_s", "track")
+SHOWN_FACTS = ("highlights", "events", "clips", "montage_s", "track", "tracks")
 
 
 @dataclass

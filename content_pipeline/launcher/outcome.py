@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,6 +35,8 @@ class Outcome:
 
 
 class Watcher(Protocol):
+    def expect(self, number: int, sizes: Mapping[Path, int] | None = None) -> None: ...
+
     def started(self, outcome: Outcome) -> None: ...
 
     def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None: ...

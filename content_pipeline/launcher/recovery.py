@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from content_pipeline.errors import counted
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
@@ -49,4 +50,5 @@ def forget_in_dagster(settings: Settings) -> int:
 
 
 def as_told(rebuilt: Rebuilt) -> str:
-    return f"{rebuilt.videos} videos and {rebuilt.jobs} jobs were rebuilt from Dagster's records."
+    videos, jobs = counted(rebuilt.videos, "video"), counted(rebuilt.jobs, "job")
+    return f"{videos} and {jobs} were rebuilt from Dagster's records."

@@ -24,6 +24,7 @@ from content_pipeline.settings import Settings
 from content_pipeline.workers.warm import HEAVY, keep_shared, warm
 
 CLAIM_FROM = 100
+INTERRUPTED = "interrupted; the next call goes on with it"
 
 
 class Worker:
@@ -57,7 +58,7 @@ class Worker:
                 self._hands.turn()
         except BaseException:
             for held in self._hands.let_go():
-                self._watcher.ended(replace(held.outcome, status="cancelled"))
+                self._watcher.ended(replace(held.outcome, status=str(State.PENDING), note=INTERRUPTED))
             raise
 
     def _fill(self, left: int | None) -> int | None:

@@ -16,6 +16,7 @@ from content_pipeline.settings import digest_of
 
 STAGES = ("fingerprint", "energy", "detections", "montage")
 INPUT_CHANGED = "input changed"
+NOT_AGAIN = "not tried again, as nothing changed (`content-ai queue retry` does)"
 
 
 class Action(StrEnum):
@@ -152,11 +153,11 @@ def _plan_video(found: Found, job: Brief | None, input_changed: bool, known: Kno
     if job.status in (State.PENDING, State.DIRTY, State.RUNNING):
         return PlannedVideo(found, Action.WAIT, dict.fromkeys(STAGES, f"already {job.status}"), job)
     if job.status in (State.CANCELLED, State.DISCARDED):
-        return PlannedVideo(found, Action.LEAVE, {}, job, f"{job.status}; `content-ai queue resume {job.job_id}`")
+        return PlannedVideo(found, Action.LEAVE, {}, job, f"`content-ai queue resume {job.job_id}` brings it back")
     reasons = _reasons(job, input_changed, known, wanted)
     if not reasons:
         action = Action.KEEP if job.status is State.SUCCEEDED else Action.LEAVE
-        note = "" if job.status is State.SUCCEEDED else f"failed before ({job.error_code}); `content-ai queue retry`"
+        note = "" if job.status is State.SUCCEEDED else NOT_AGAIN
         return PlannedVideo(found, action, {}, job, note)
     return PlannedVideo(found, Action.REDO if job.status is State.SUCCEEDED else Action.RETRY, reasons, job)
 

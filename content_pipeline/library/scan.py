@@ -6,7 +6,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,15 @@ from content_pipeline.errors import MissingFile, PipelineError, UnsafePath, from
 from content_pipeline.library.keys import one_spelling
 from content_pipeline.media.source import Signature
 from content_pipeline.settings import LibrarySettings
+
+# Endings of videos, whether the settings name them or not: a folder full of these is not "no recordings".
+VIDEO_ENDINGS = frozenset(
+    f".{name}"
+    for name in (
+        *("3gp", "asf", "avi", "divx", "f4v", "flv", "m2ts", "m4v", "mkv", "mov", "mp4"),
+        *("mpeg", "mpg", "mts", "mxf", "ogv", "ts", "vob", "webm", "wmv"),
+    )
+)
 
 
 class Found(NamedTuple):
@@ -31,12 +40,18 @@ class Refused:
 
 @dataclass(frozen=True)
 class Scan:
-    """`passed_over` counts what ends like a recording but is none, by kind."""
+    """`passed_over` counts what ends like a recording but is none, by kind; `other_endings` the other files."""
 
     root: Path
     recordings: tuple[Found, ...]
     refused: tuple[Refused, ...]
     passed_over: Mapping[str, int]
+    other_endings: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def likely_recordings(self) -> dict[str, int]:
+        """Of the files with other endings, those that most programs take for videos."""
+        return {ending: count for ending, count in sorted(self.other_endings.items()) if ending in VIDEO_ENDINGS}
 
 
 def scan(target: Path, settings: LibrarySettings, is_ours: Callable[[Path], bool] = lambda _path: False) -> Scan:
@@ -51,9 +66,19 @@ def scan(target: Path, settings: LibrarySettings, is_ours: Callable[[Path], bool
         return _sort_out(target.parent, iter([target]))
     endings = tuple(f".{extension}" for extension in settings.extensions)
     refused: list[Refused] = []
-    paths = _walk(target, settings.recursive, is_ours, refused)
-    found = _sort_out(target, (path for path in paths if path.name.lower().endswith(endings)))
-    return replace(found, refused=(*found.refused, *refused))
+    others: Counter[str] = Counter()
+    entries = _walk(target, settings.recursive, is_ours, refused)
+    found = _sort_out(target, _with_ending(entries, endings, others))
+    return replace(found, refused=(*found.refused, *refused), other_endings=dict(others))
+
+
+def _with_ending(entries: Iterator[os.DirEntry[str]], endings: tuple[str, ...], others: Counter[str]) -> Iterator[Path]:
+    """What ends like a recording; visible files that do not are counted by their ending."""
+    for entry in entries:
+        if entry.name.lower().endswith(endings):
+            yield Path(entry.path)
+        elif not entry.name.startswith(".") and entry.is_file(follow_symlinks=False):
+            others[Path(entry.name).suffix.lower()] += 1
 
 
 def look_again(found: Found) -> Found | None:
@@ -66,7 +91,7 @@ def look_again(found: Found) -> Found | None:
 
 def _walk(
     folder: Path, recursive: bool, is_ours: Callable[[Path], bool], refused: list[Refused], below: bool = False
-) -> Iterator[Path]:
+) -> Iterator[os.DirEntry[str]]:
     """Names in order; links to folders are not followed, hidden folders not entered."""
     try:
         with os.scandir(folder) as entries:
@@ -80,7 +105,7 @@ def _walk(
         path = Path(entry.path)
         if is_ours(path):
             continue
-        yield path
+        yield entry
         if recursive and entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
             yield from _walk(path, recursive, is_ours, refused, below=True)
 

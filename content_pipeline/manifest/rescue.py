@@ -75,6 +75,13 @@ def overdue_workers(connection: sa.Connection, now: datetime) -> Sequence[str]:
     return [worker for worker in connection.execute(query).scalars() if worker is not None]
 
 
+def stale(connection: sa.Connection, now: datetime, dead_workers: Collection[str]) -> list[Job]:
+    """What a rescue would bring back now. Locks and changes nothing."""
+    of_the_dead = job_items.c.status == State.RUNNING, job_items.c.worker_id.in_(list(dead_workers))
+    query = sa.select(job_items).where(sa.or_(sa.and_(*_overdue(now)), sa.and_(*of_the_dead)))
+    return [as_job(row) for row in connection.execute(query.order_by(job_items.c.job_id))]
+
+
 def workers_of(connection: sa.Connection) -> Sequence[str]:
     """Who holds jobs right now."""
     query = sa.select(job_items.c.worker_id).where(job_items.c.status == State.RUNNING).distinct()

@@ -53,6 +53,12 @@ class Manifest:
         self._random = random
         self._lease_s = lease_s
 
+    @property
+    def name(self) -> str:
+        """The database as it is told to people: a path, or a URL without its password."""
+        url = self.engine.url
+        return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+
     # --- work comes in, and into a worker's hands
 
     def enqueue(self, requests: Sequence[Request]) -> int:
@@ -253,6 +259,12 @@ class Manifest:
         with connected(self.engine) as connection:
             now = database_now(connection) if self._now is None else self._now()
             return rescue.overdue_workers(connection, now)
+
+    def stale(self, dead_workers: Collection[str] = ()) -> Sequence[Job]:
+        """Running jobs whose worker is gone: what `rescue` would bring back. Changes nothing."""
+        with connected(self.engine) as connection:
+            now = database_now(connection) if self._now is None else self._now()
+            return rescue.stale(connection, now, dead_workers)
 
     def check(self, digest_of: Callable[[str], str | None] | None = None) -> Sequence[Violation]:
         """What is wrong, if anything; `digest_of` gives the sha256 of an output, or None when it is not there."""

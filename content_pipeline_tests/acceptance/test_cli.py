@@ -139,7 +139,7 @@ def test_an_interruption_ends_the_children_and_the_next_call_goes_on(number, tmp
     os.kill(running.pid, number)
     said, _ = running.communicate(timeout=30)
     assert running.returncode == 130
-    assert [row["status"] for row in json.loads(said)["videos"]] == ["cancelled"]
+    assert [row["status"] for row in json.loads(said)["videos"]] == ["pending"]
     left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout.split()
     assert left == []
     queued = json.loads(content_ai("queue", "list", "--json", cwd=tmp_path).stdout)

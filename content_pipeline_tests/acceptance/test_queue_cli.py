@@ -58,7 +58,7 @@ def test_a_day_in_the_life_of_a_queue(library: Path, tmp_path: Path):
     assert queue(tmp_path, "retry", "--error-code", "disk_full") == {"retried": 0}
     assert queue(tmp_path, "retry") == {"retried": 1}
     assert queue(tmp_path, "cancel", failed["job_id"]) == {"cancelled": 1, "stopping": 0}
-    assert queue(tmp_path, "resume")["resumed"] == 1
+    assert queue(tmp_path, "resume", "--all")["resumed"] == 1
     assert queue(tmp_path, "discard", failed["job_id"]) == {"discarded": 1}
     assert queue(tmp_path, "retry") == {"retried": 0}
     assert queue(tmp_path, "check") == {"violations": []}
@@ -91,8 +91,9 @@ def test_the_status_block_reads_as_documented(library: Path, tmp_path: Path):
     [
         (["show", "nothing"], "no job starts with"),
         (["cancel"], "say which jobs"),
+        (["resume"], "say which jobs"),
         (["retry", "--since", "soon"], "is no time"),
-        (["clear"], ""),
+        (["clear"], "use --yes"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -47,7 +47,7 @@ def test_process_finds_everything_done_although_the_manifest_was_deleted(process
 
     lose_the_manifest(processed)
     told = content_ai("process", "-i", processed / "library", "-o", processed / "library", cwd=processed)
-    assert "The manifest was lost: 1 videos and 1 jobs were rebuilt" in told.stderr
+    assert "was used before: 1 video and 1 job were rebuilt" in told.stderr
 
 
 def test_rebuild_brings_back_the_jobs_and_says_so(processed: Path):

@@ -86,3 +86,19 @@ def test_a_job_that_took_two_workers_with_it_is_quarantined(manifest: Manifest) 
     assert manifest.claim("next") == []
     assert manifest.retry() == 1
     assert claim(manifest).crash_count == 0
+
+
+def test_what_a_rescue_would_bring_back_can_be_seen_without_doing_it(manifest: Manifest, clock: Clock) -> None:
+    add(manifest, "a", "b", "c")
+    late, of_the_dead = claim(manifest, "asleep"), claim(manifest, "dead")
+    clock.pass_s(LEASE_S)
+    fresh = claim(manifest, "alive")
+    before = dump(manifest.engine)
+    assert manifest.stale() == []
+    assert [job.job_id for job in manifest.stale(["dead", "unheard of"])] == [of_the_dead.job_id]
+    clock.pass_s(0.001)
+    assert {job.job_id for job in manifest.stale(["dead"])} == {late.job_id, of_the_dead.job_id}
+    assert dump(manifest.engine) == before
+    assert {job.job_id for job in manifest.rescue(["dead"])} == {late.job_id, of_the_dead.job_id}
+    assert manifest.stale(["dead"]) == []
+    assert manifest.get(fresh.job_id).status is State.RUNNING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import click
 
+from content_pipeline.cli.live import audio_track
 from content_pipeline.cli.printing import print_document, print_result, wished
 from content_pipeline.cli.queue.options import manifest_of, queue_options, which_of, which_options
 from content_pipeline.errors import hint_for, printable
@@ -18,44 +20,66 @@ from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job, QueueType
 from content_pipeline.manifest.store import Manifest
+from content_pipeline.workers.identity import gone_among, is_awake
 
+# Shown in place of `running` when the worker is gone; no state of its own, for the next command brings the job back.
+STALE = "stale"
+TOTAL = "total"
 RULE = "=" * 60
 BLOCK = {
     "Pending": State.PENDING,
     "In Progress": State.RUNNING,
     "Succeeded": State.SUCCEEDED,
     "Failed": State.FAILED,
+    "Total": TOTAL,
 }
-REST = {"Dirty": State.DIRTY, "Cancelled": State.CANCELLED, "Discarded": State.DISCARDED}
+REST = {"Dirty": State.DIRTY, "Stale": STALE, "Cancelled": State.CANCELLED, "Discarded": State.DISCARDED}
 
 
 @click.command()
 @queue_options
 def status(**given: Any) -> int:
-    """How many jobs are in each state, and why work waits."""
+    """Count the jobs in each state, and say why work waits.
+
+    A job whose worker is gone counts as stale, not as running: the next `process`, `queue process` or daemon goes on
+    with it.
+    """
     as_json = given.pop("as_json")
     manifest = manifest_of(given)
-    counts = manifest.counts()
+    counts = {kind: _counted(states) for kind, states in manifest.counts().items()}
+    for job in stale_jobs(manifest):
+        counts[job.queue_type]["running"] -= 1
+        counts[job.queue_type][STALE] += 1
     waits = why_work_waits(manifest)
     if as_json:
-        print_document({"counts": {str(kind): _counted(states) for kind, states in counts.items()}, "waits": waits})
+        print_document({"counts": {str(kind): states for kind, states in counts.items()}, "waits": waits})
         return 0
-    total = {state: sum(states[state] for states in counts.values()) for state in State}
-    print_result("QUEUE STATUS")
-    print_result(RULE)
-    for name, state in BLOCK.items():
-        print_result(f"{name + ':':<22}{total[state]}")
-    print_result(f"{'Total:':<22}{sum(total.values())}")
-    print_result(RULE)
-    for name, state in REST.items():
-        print_result(f"{name + ':':<22}{total[state]}")
+    _print_status({name: sum(states[name] for states in counts.values()) for name in (*State, STALE, TOTAL)})
     for reason in waits:
         print_result(f"Waiting: {reason}")
     return 0
 
 
+def _print_status(total: Mapping[str, int]) -> None:
+    print_result("QUEUE STATUS")
+    print_result(RULE)
+    for title, name in BLOCK.items():
+        print_result(f"{title + ':':<22}{total[name]}")
+    print_result(RULE)
+    for title, name in REST.items():
+        print_result(f"{title + ':':<22}{total[name]}")
+    if total[STALE]:
+        print_result("Stale jobs: their worker is gone; `content-ai queue process` goes on with them.")
+
+
 def _counted(states: dict[State, int]) -> dict[str, int]:
-    return {**{str(state): number for state, number in states.items()}, "total": sum(states.values())}
+    return {**{str(state): number for state, number in states.items()}, STALE: 0, TOTAL: sum(states.values())}
+
+
+def stale_jobs(manifest: Manifest) -> Sequence[Job]:
+    """Jobs that only seem to run: their worker died, or is silent. One that is awake here will renew its lease."""
+    found = manifest.stale(gone_among(manifest.workers()))
+    return [job for job in found if job.worker_id is not None and not is_awake(job.worker_id)]
 
 
 def why_work_waits(manifest: Manifest) -> list[str]:
@@ -73,7 +97,7 @@ def why_work_waits(manifest: Manifest) -> list[str]:
 
 
 @click.command("list")
-@click.option("--status", "state", type=click.Choice([str(state) for state in State]), help="Only this state.")
+@click.option("--status", "state", type=click.Choice([*map(str, State), STALE]), help="Only this state.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="At most this many.")
 @click.option("--offset", default=0, type=click.IntRange(min=0), help="Pass over this many.")
 @which_options
@@ -82,17 +106,26 @@ def list_jobs(state: str | None, limit: int, offset: int, **given: Any) -> int:
     """List jobs, oldest first."""
     as_json = given.pop("as_json")
     manifest = manifest_of(given)
-    which = which_of(manifest, given, None if state is None else State(state))
-    jobs = manifest.list(which, limit, offset)
+    stale = {job.job_id for job in stale_jobs(manifest)}
+    if state in (State.RUNNING, STALE):
+        # Never more than there are workers, so that they can be sorted out here.
+        running = manifest.list(which_of(manifest, given, State.RUNNING))
+        jobs = [job for job in running if (job.job_id in stale) is (state == STALE)][offset : offset + limit]
+    else:
+        jobs = manifest.list(which_of(manifest, given, None if state is None else State(state)), limit, offset)
     if as_json:
-        print_document([as_document(job) for job in jobs])
+        print_document([as_document(job, stale) for job in jobs])
         return 0
     for job in jobs:
         detail = f"  {job.error_code}: {job.last_error}" if job.error_code is not None else ""
-        print_result(f"{job.job_id}  {job.status:<10} {printable(job.video_path)}{detail}")
+        print_result(f"{job.job_id}  {shown_status(job, stale):<10} {printable(job.video_path)}{detail}")
     if not jobs:
         print_result("No jobs.")
     return 0
+
+
+def shown_status(job: Job, stale: Collection[str]) -> str:
+    return STALE if job.job_id in stale else str(job.status)
 
 
 @click.command()
@@ -105,29 +138,39 @@ def show(job_id: str, **given: Any) -> int:
     by_path = (manifest.find(kind, str(one_spelling(Path(job_id)))) for kind in QueueType)
     job = next((job for job in by_path if job is not None), None) or manifest.get(job_id)
     history, attempts = manifest.history(job.job_id), manifest.attempts(job.job_id)
+    stale = {one.job_id for one in stale_jobs(manifest)}
     if as_json:
         parts = {"transitions": [asdict(one) for one in history], "attempts": [asdict(one) for one in attempts]}
-        print_document(_plain({**as_document(job), **parts}))
+        print_document(_plain({**as_document(job, stale), **parts}))
         return 0
+    _print_job(job, shown_status(job, stale))
+    if job.results.get("applied"):
+        print_result(_as_applied(job, Calibrations(manifest.engine).of_library(Path(job.library))))
+    for one in history:
+        error = f"  [{one.error_snippet}]" if one.error_snippet else ""
+        print_result(f"{one.timestamp:%Y-%m-%d %H:%M:%S}  {one.from_state} -> {one.to_state}: {one.reason}{error}")
+    return 0
+
+
+def _print_job(job: Job, status: str) -> None:
     video = "" if job.queue_type is QueueType.CALIBRATION else f", video {job.video_key}"
     print_result(f"{printable(job.video_path)}")
     print_result(f"job {job.job_id}, {job.queue_type}, library {printable(job.library)}{video}")
     budget = f"attempt {job.attempt_count} of {job.max_attempts}, crashes {job.crash_count} of {job.max_crashes}"
-    print_result(f"{job.status}; {budget}; priority {job.priority}")
+    print_result(f"{status}; {budget}; priority {job.priority}")
+    if status == STALE:
+        print_result(f"its worker {job.worker_id} is gone; `content-ai queue process` goes on with it")
     if job.error_code is not None:
         print_result(f"last error ({job.error_code}): {job.last_error}")
         print_result(f"what to do: {hint_for(job.error_code)}")
-    if job.results.get("applied"):
-        print_result(_as_applied(job, Calibrations(manifest.engine).of_library(Path(job.library))))
+    facts = job.results.get("facts", {})
+    if track := audio_track(facts.get("track"), facts.get("tracks")):
+        print_result(track)
     for path in job.output_files:
         print_result(f"output {printable(path)}")
     for stage, cost in job.cost.items():
         how = "reused" if cost.get("reused") else "computed"
         print_result(f"{stage:<12} {how:<9} {cost['wall_s']:.2f} s, {cost['cpu_s']:.2f} s of CPU")
-    for one in history:
-        error = f"  [{one.error_snippet}]" if one.error_snippet else ""
-        print_result(f"{one.timestamp:%Y-%m-%d %H:%M:%S}  {one.from_state} -> {one.to_state}: {one.reason}{error}")
-    return 0
 
 
 def _as_applied(job: Job, in_force: Applied | None) -> str:
@@ -138,8 +181,8 @@ def _as_applied(job: Job, in_force: Applied | None) -> str:
     return f"applied detection.{found['setting']} {found['value']:g}{wish}{'' if counts else '; reset since'}"
 
 
-def as_document(job: Job) -> dict[str, Any]:
-    document: dict[str, Any] = _plain(asdict(job))
+def as_document(job: Job, stale: Collection[str]) -> dict[str, Any]:
+    document: dict[str, Any] = _plain({**asdict(job), "status": shown_status(job, stale)})
     return document
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from content_pipeline.cli.printing import print_document, print_result
+from content_pipeline.cli.printing import counted, print_document, print_result
 from content_pipeline.cli.queue.options import queue_options, settings_of
 from content_pipeline.launcher.recovery import as_told, has_dagster_home, rebuild_from_home
 from content_pipeline.manifest.opening import open_manifest
@@ -32,5 +32,6 @@ def rebuild(**given: Any) -> int:
     else:
         print_result(as_told(rebuilt))
         if rebuilt.unknown:
-            print_result(f"Of {rebuilt.unknown} videos it remembers too little: the next `process` finds them again.")
+            unknown = counted(rebuilt.unknown, "video")
+            print_result(f"Too little is recorded of {unknown} more: the next `content-ai process` finds them again.")
     return 0

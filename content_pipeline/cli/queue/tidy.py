@@ -13,7 +13,7 @@ import click
 
 from content_pipeline.artifacts import ArtifactStore, sha256_of
 from content_pipeline.cli.main import EXIT_FAILURE
-from content_pipeline.cli.printing import print_document, print_result
+from content_pipeline.cli.printing import confirm, counted, print_document, print_result
 from content_pipeline.cli.queue.options import (
     duration,
     manifest_of,
@@ -43,11 +43,11 @@ def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
     manifest = open_manifest(settings)
     which = which_of(manifest, given)
     jobs = [job for job in manifest.list(which) if whole or job.status is not State.RUNNING]
-    what = f"{len(jobs)} jobs" + (" and everything else the manifest knows" if whole else "")
+    what = counted(len(jobs), "job") + (" and everything else in the manifest" if whole else "")
     if dry_run:
         return _tell(as_json, {"would_clear": len(jobs)}, f"Would remove {what}.")
     if not yes:
-        click.confirm(f"Remove {what}?", abort=True, err=True)
+        confirm(f"Remove {what}?")
     if whole:
         # Dagster first: were the manifest empty and it not, the next command would bring everything back.
         forget_in_dagster(settings)
@@ -68,12 +68,11 @@ def prune(older_than: str, yes: bool, **given: Any) -> int:
     manifest = open_manifest(settings)
     before = datetime.now(UTC) - duration(older_than)
     if not yes:
-        click.confirm(f"Forget what ended more than {older_than} ago?", abort=True, err=True)
+        confirm(f"Delete the history of what ended more than {older_than} ago?")
     pruned = forget_old(settings, manifest, before)
-    text = "Removed {jobs} jobs, {transitions} lines of history, {artifacts} artifacts and {logs} logs.".format(
-        **pruned
-    )
-    return _tell(as_json, pruned, text)
+    nouns = {"jobs": "job", "transitions": "history entry", "artifacts": "artifact", "logs": "log"}
+    parts = [counted(pruned[name], noun) for name, noun in nouns.items()]
+    return _tell(as_json, pruned, f"Removed {', '.join(parts[:-1])} and {parts[-1]}.")
 
 
 @click.command()
@@ -91,7 +90,11 @@ def check(**given: Any) -> int:
     else:
         for one in violations:
             print_result(f"{one['invariant']}: {one['detail']}" + (f" (job {one['job_id']})" if one["job_id"] else ""))
-        print_result(f"{len(violations)} violations." if violations else "Everything agrees.")
+        print_result(
+            f"{counted(len(violations), 'problem')} found."
+            if violations
+            else "No problems found: the manifest, its history and the outputs agree."
+        )
     return EXIT_FAILURE if violations else 0
 
 
@@ -109,7 +112,10 @@ def scrub(share: float, everything: bool, **given: Any) -> int:
     for path in report.changed:
         print_result(f"changed: {printable(path)}") if not as_json else None
     document = {"read": report.read, "changed": [str(path) for path in report.changed], "unreadable": report.unreadable}
-    text = f"{report.read} recordings read, {len(report.changed)} changed, {report.unreadable} could not be read."
+    text = (
+        f"{counted(report.read, 'recording')} read, {len(report.changed)} changed, "
+        f"{report.unreadable} could not be read."
+    )
     return _tell(as_json, document, text)
 
 

@@ -9,6 +9,7 @@ from content_pipeline.cli.printing import counted, lasting, shortened
 
 def test_one_is_not_many():
     assert [counted(number, "video") for number in (0, 1, 2)] == ["0 videos", "1 video", "2 videos"]
+    assert [counted(number, "history entry") for number in (1, 2)] == ["1 history entry", "2 history entries"]
 
 
 @pytest.mark.parametrize(

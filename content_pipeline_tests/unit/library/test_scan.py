@@ -42,6 +42,18 @@ def test_links_out_are_refused_and_other_kinds_are_counted(library: Path):
         "dangling.mp4": "missing_file",
     }
     assert found.passed_over == {"folder": 1, "pipe": 1, "resource fork": 1}
+    assert found.other_endings == {".txt": 1}
+
+
+def test_files_with_other_endings_are_counted_and_videos_among_them_known(library: Path):
+    for name in ("x.ts", "y.TS", "z.flv", "no-ending", ".hidden.ts", "sub/w.webm"):
+        (library / name).write_text("x")
+    (library / "folder.ts").mkdir()
+    (library / "link.ts").symlink_to(library / "x.ts")
+    found = scan(library, LibrarySettings())
+    assert found.other_endings == {".txt": 1, ".ts": 2, ".flv": 1, "": 1}
+    assert found.likely_recordings == {".ts": 2, ".flv": 1}
+    assert scan(library, LibrarySettings(recursive=True)).other_endings[".webm"] == 1
 
 
 def test_extensions_can_be_chosen(library: Path):
