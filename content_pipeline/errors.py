@@ -17,7 +17,7 @@ class RetryPolicy(Enum):
 
     PERMANENT = "permanent"  # nothing, until a person or the input changes
     TRANSIENT = "transient"  # perhaps everything: try again after a back-off
-    ENVIRONMENTAL = "environmental"  # nothing for this video alone: pause until the machine is well
+    ENVIRONMENTAL = "environmental"  # the environment has a problem (disk, network, database): pause until it is over
 
 
 class PipelineError(Exception):
@@ -47,7 +47,7 @@ class MissingFile(PermanentError):
 
 class NoPermission(PermanentError):
     code = "no_permission"
-    hint = "Give the user who runs the pipeline the right to read the file."
+    hint = "Give the user who runs the pipeline permission to read the file."
 
 
 class UnsafePath(PermanentError):
@@ -57,7 +57,7 @@ class UnsafePath(PermanentError):
 
 class NotAVideo(PermanentError):
     code = "not_a_video"
-    hint = "The file holds no recording this project can read; remove it or convert it."
+    hint = "The file contains no recording that can be read; remove it, or convert it to MP4 or MKV."
 
 
 class HostileContainer(PermanentError):
@@ -72,27 +72,27 @@ class CorruptMedia(PermanentError):
 
 class NoAudio(PermanentError):
     code = "no_audio"
-    hint = "Highlights are found by sound; record with a game or microphone track."
+    hint = "Highlights are found by sound: record with game or microphone audio."
 
 
 class NoPicture(PermanentError):
     code = "no_picture"
-    hint = "The file holds sound only; a montage needs a video track."
+    hint = "The file contains only sound; a montage needs a video track."
 
 
 class LimitExceeded(PermanentError):
     code = "limit_exceeded"
-    hint = "The file asks for more than the limits in settings allow."
+    hint = "The file exceeds a limit in the settings (`limits.*`); raise the limit if you trust the file."
 
 
 class BadSettings(PermanentError):
     code = "bad_settings"
-    hint = "See `content-ai config show` for every key, its value and where it came from."
+    hint = "`content-ai config show` lists every setting, its value and where it came from."
 
 
 class BadLabels(PermanentError):
     code = "bad_labels"
-    hint = "The guide shows what a labels file holds; its clips lie beside it."
+    hint = "The guide describes the format of a labels file; the clips must be in the same folder."
 
 
 class UnknownLibrary(PermanentError):
@@ -102,37 +102,37 @@ class UnknownLibrary(PermanentError):
 
 class NoCurves(PermanentError):
     code = "no_curves"
-    hint = "Process the library first, `content-ai process -i FOLDER`: tuning goes by cached curves, decoding nothing."
+    hint = "Process the library first (`content-ai process -i FOLDER`): tuning reads cached curves."
 
 
 class FfmpegFailed(TransientError):
     code = "ffmpeg_failed"
-    hint = "The last lines of ffmpeg are in the message; it is tried again."
+    hint = "The message ends with the last lines of ffmpeg; the job is retried."
 
 
 class FfmpegTimedOut(TransientError):
     code = "ffmpeg_timed_out"
-    hint = "Raise render.time_limit_s, or look for a machine that is too busy."
+    hint = "Raise `render.time_limit_s`, or check whether the machine is overloaded."
 
 
 class FfmpegStalled(TransientError):
     code = "ffmpeg_stalled"
-    hint = "Raise render.stall_limit_s, or look at the disk it reads from."
+    hint = "Raise `render.stall_limit_s`, or check the disk that it reads from."
 
 
 class FileInUse(TransientError):
     code = "file_in_use"
-    hint = "The file changed while it was read; it is tried again once it has settled."
+    hint = "The file changed while it was read; the job is retried once the file has stopped changing."
 
 
 class ReadFailed(TransientError):
     code = "read_failed"
-    hint = "The disk or network share failed to deliver; it is tried again."
+    hint = "The disk or network share failed; the job is retried."
 
 
 class OutOfMemory(TransientError):
     code = "out_of_memory"
-    hint = "Use fewer workers, or give the machine more memory."
+    hint = "Use fewer workers (`--workers`), or add memory."
 
 
 class WorkerCrashed(TransientError):
@@ -142,7 +142,7 @@ class WorkerCrashed(TransientError):
 
 class DiskFull(EnvironmentalError):
     code = "disk_full"
-    hint = "Free some space; the work goes on where it stopped."
+    hint = "Free some space; the work continues where it stopped."
 
 
 class FolderUnwritable(EnvironmentalError):
@@ -152,27 +152,27 @@ class FolderUnwritable(EnvironmentalError):
 
 class DagsterHomeBroken(EnvironmentalError):
     code = "dagster_home_broken"
-    hint = "Move the folder away: a new one is made. Only the history of runs is lost, no result."
+    hint = "Move the folder away: a new one is created. Only the history of runs is lost, no results."
 
 
 class ManifestDamaged(EnvironmentalError):
     code = "manifest_damaged"
-    hint = "Move the database file away: a new one is made, and the artifacts make doing it again cheap."
+    hint = "Move the database file away: a new one is created, and filled from Dagster's records."
 
 
 class DatabaseAway(EnvironmentalError):
     code = "database_away"
-    hint = "Start the database again; the work goes on where it stopped."
+    hint = "Start the database again; the work continues where it stopped."
 
 
 class DatabaseBusy(DatabaseAway):
     code = "database_busy"
-    hint = "Others use the manifest for long at a time; the work goes on when they are done. Fewer workers may help."
+    hint = "Other processes use the manifest for long at a time; work continues afterwards. Fewer workers may help."
 
 
 class LibraryOffline(EnvironmentalError):
     code = "library_offline"
-    hint = "Mount the folder again; the work goes on where it stopped."
+    hint = "Mount the folder again; the work continues where it stopped."
 
 
 def from_os_error(error: OSError, path: Path) -> PipelineError:

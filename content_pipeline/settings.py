@@ -56,12 +56,12 @@ class LibrarySettings(Group):
     """Which files of a folder are recordings."""
 
     extensions: Annotated[tuple[str, ...], BeforeValidator(as_extensions), Field(min_length=1)] = Field(
-        ("mp4", "mov", "mkv", "avi"), description="File name endings that count as recordings."
+        ("mp4", "mov", "mkv", "avi"), description="File endings that count as recordings."
     )
-    recursive: bool = Field(False, description="Look into sub-folders too.")
-    settle_s: Seconds = Field(2.0, description="A file that changed less than this ago is left alone for now.")
+    recursive: bool = Field(False, description="Search sub-folders too.")
+    settle_s: Seconds = Field(2.0, description="A file that changed more recently than this is left alone for now.")
     folders: Annotated[tuple[Path, ...], BeforeValidator(split_commas)] = Field(
-        (), description="Folders that are watched for new recordings while the daemon runs."
+        (), description="Folders that the daemon watches for new recordings."
     )
 
 
@@ -69,7 +69,8 @@ class EnergySettings(Group):
     """How the sound is turned into curves."""
 
     track: Literal["loudest", "all"] | Annotated[int, Field(ge=0)] = Field(
-        "loudest", description="Audio track to analyse: `loudest`, its index from 0, or `all` (one set of curves each)."
+        "loudest",
+        description="Audio track to analyse: `loudest`, an index from 0, or `all` (analyses all, uses the loudest).",
     )
     max_missing_share: float = Field(
         0.05, ge=0, le=1, description="Share of the sound that may be unreadable before the file counts as corrupt."
@@ -79,84 +80,84 @@ class EnergySettings(Group):
 class DetectionSettings(Group):
     """What counts as an event."""
 
-    preset: Literal["broadband", "classic"] = Field("broadband", description="The detector: `broadband` or `classic`.")
+    preset: Literal["broadband", "classic"] = Field("broadband", description="Detector: `broadband` or `classic`.")
     rms_threshold: float = Field(
         0.10,
         gt=0,
         le=10,
-        description="Level an event must pass. `classic`: RMS of the percussive sound. "
-        "`broadband`: relative, 0.10 is the tuned contrast and doubling it asks for 6 dB more.",
+        description="How strong an event must be; higher finds less. `classic`: RMS level of the percussive sound. "
+        "`broadband`: not an RMS level but a factor; 0.10 is the tuned value, doubling it asks for 6 dB more contrast.",
     )
     min_event_duration_s: Seconds = Field(0.1, description="Shorter events are dropped.")
     hpss_margin: Annotated[tuple[Margin, Margin], BeforeValidator(split_commas)] = Field(
-        (1.0, 5.0), description="Margins of the harmonic/percussive separation (read by the energy stage)."
+        (1.0, 5.0), description="Margins of the harmonic/percussive separation (used by the energy stage)."
     )
     adaptive_threshold: bool = Field(
         True,
-        description="`classic`: raise the threshold to mean + sensitivity x deviation. "
-        "`broadband`: let the floor follow the recording.",
+        description="`classic`: raise the threshold to mean + sensitivity x standard deviation. "
+        "`broadband`: compare an event with the minute around it, not with the whole recording.",
     )
     sensitivity: float = Field(
-        2.5, gt=0, le=100, description="How far above the ordinary an event must stand; lower finds more."
+        2.5, gt=0, le=100, description="How far an event must stand out from its background; lower finds more."
     )
-    event_lookback_s: Seconds = Field(5.0, description="Time before an event that belongs to its highlight.")
+    event_lookback_s: Seconds = Field(5.0, description="Seconds before an event that are added to its highlight.")
 
 
 class ProcessingSettings(Group):
     """How events become highlights."""
 
-    context_padding_s: Seconds = Field(1.0, description="Time added before and after.")
-    merge_gap_s: Seconds = Field(2.0, description="Highlights closer than this become one.")
+    context_padding_s: Seconds = Field(1.0, description="Seconds added before and after each event.")
+    merge_gap_s: Seconds = Field(2.0, description="Highlights closer together than this are merged into one.")
     max_segment_duration_s: PositiveSeconds = Field(
-        10.0, description="Longest clip; a longer highlight is shown by its highest-energy windows."
+        10.0, description="Longest clip; of a longer highlight the loudest windows are shown."
     )
 
 
 class OutputSettings(Group):
     """Which highlights make the montage."""
 
-    max_duration_s: PositiveSeconds = Field(90.0, description="Longest montage.")
-    max_segments: int = Field(12, ge=1, le=10_000, description="Most clips in a montage.")
+    max_duration_s: PositiveSeconds = Field(90.0, description="Longest montage, in seconds.")
+    max_segments: int = Field(12, ge=1, le=10_000, description="Maximum number of clips in a montage.")
     order: Literal["chronological", "score", "hybrid"] = Field("chronological", description="Order of the clips.")
     select: Literal["best", "first"] = Field(
-        "best", description="What a full budget keeps: the `best` highlights, or the `first` in the chosen order."
+        "best", description="Which highlights are kept if not all fit: the `best`, or the `first` in the chosen order."
     )
 
 
 class CalibrationSettings(Group):
-    """Which threshold suits a library: found from what is wanted, and kept for it. At most one wish may be set."""
+    """Which threshold suits a library: found from what is wanted, and kept for it. At most one target may be set."""
 
     use: bool = Field(
-        True, description="Whether calibrations that were applied count; a threshold given as a flag turns them off."
+        True, description="Use applied calibrations; a threshold given as a flag turns them off for that command."
     )
     setting: Literal["sensitivity", "rms_threshold"] = Field(
         "sensitivity", description="The setting of `detection` that is tuned: `sensitivity` or `rms_threshold`."
     )
-    montage_s: Wish = Field(None, description="Wish: the length of a montage in seconds, on average over the videos.")
+    montage_s: Wish = Field(None, description="Target: mean length of a montage in seconds.")
     per_hour: Wish = Field(
-        None, description="Wish: moments found in an hour of recording, before the limits of the montage."
+        None, description="Target: moments found per hour of recording, before the limits of the montage."
     )
     values: Annotated[
         tuple[Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)], ...], BeforeValidator(split_commas)
-    ] = Field((), max_length=200, description="The values that are tried; by default a range around the usual ones.")
+    ] = Field((), max_length=200, description="Values to try; by default a range around the usual ones.")
 
     @model_validator(mode="after")
     def _one_wish(self) -> Self:
         if self.montage_s is not None and self.per_hour is not None:
-            raise ValueError("only one of `montage_s` and `per_hour` can be wished for")
+            raise ValueError("only one target can be set: `montage_s` or `per_hour`")
         return self
 
 
 class BestOfSettings(Group):
     """Which highlights of a whole library make its best-of."""
 
-    max_duration_s: PositiveSeconds = Field(180.0, description="Longest best-of.")
-    max_segments: int = Field(20, ge=1, le=10_000, description="Most clips in a best-of.")
-    max_per_video: int = Field(2, ge=1, le=10_000, description="Most clips of one video in a best-of.")
+    max_duration_s: PositiveSeconds = Field(180.0, description="Longest best-of, in seconds.")
+    max_segments: int = Field(20, ge=1, le=10_000, description="Maximum number of clips in a best-of.")
+    max_per_video: int = Field(2, ge=1, le=10_000, description="Maximum number of clips from one video in a best-of.")
     order: Literal["score", "chronological"] = Field(
         "score",
-        description="Order of the clips: `score` (what stands out most comes first) or `chronological` "
-        "(video by video, in the order of their names).",
+        description="Order of the clips: `score` (the strongest first) or `chronological` "
+        "(video by video, in order of their names).",
     )
 
 
@@ -165,14 +166,14 @@ class RenderSettings(Group):
 
     mode: Literal["auto", "copy", "smart", "encode"] = Field(
         "auto",
-        description="`copy` (cuts move out to keyframes), `smart` (frame-accurate, re-encodes only around cuts), "
-        "`encode` (everything to one format), or `auto`, which chooses and says why.",
+        description="`copy` (cuts start at keyframes), `smart` (frame-accurate, re-encodes only around cuts), "
+        "`encode` (re-encodes everything), or `auto`, which chooses and says why.",
     )
     codec: Literal["libx264"] = Field("libx264", description="Video encoder.")
     profile: Literal["baseline", "main", "high"] = Field("high", description="H.264 profile.")
     pixel_format: Literal["yuv420p"] = Field("yuv420p", description="Pixel format.")
     preset: Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"] = (
-        Field("veryfast", description="Speed of the encoder against size.")
+        Field("veryfast", description="Speed of the encoder; a faster preset makes larger files.")
     )
     crf: int = Field(23, ge=0, le=51, description="Quality of the encoder; lower is better and larger.")
     fps: float = Field(30.0, gt=0, le=240, description="Frame rate of encoded clips.")
@@ -182,23 +183,29 @@ class RenderSettings(Group):
     copy_keyframe_gap_s: PositiveSeconds = Field(
         2.0, description="`auto` copies only when keyframes are at most this far apart."
     )
-    time_limit_s: PositiveSeconds = Field(1800.0, description="Longest time one encode may take.")
-    stall_limit_s: PositiveSeconds = Field(120.0, description="Longest time without progress.")
+    time_limit_s: PositiveSeconds = Field(1800.0, description="Longest time one encode may take, in seconds.")
+    stall_limit_s: PositiveSeconds = Field(
+        120.0, description="Longest time an encode may make no progress, in seconds."
+    )
 
 
 class QueueSettings(Group):
     """How often and how long work is tried."""
 
     max_attempts: int = Field(
-        3, ge=1, le=1000, description="Attempts before a job that may succeed later counts as failed."
+        3, ge=1, le=1000, description="Attempts before a job with a transient error is marked failed."
     )
-    max_crashes: int = Field(2, ge=1, le=1000, description="Worker deaths before a job is put aside.")
-    heartbeat_s: PositiveSeconds = Field(10.0, description="Time between two signs of life of a worker.")
-    lease_s: PositiveSeconds = Field(90.0, description="Time without a sign of life before a worker is given up.")
-    give_up_s: PositiveSeconds = Field(60.0, description="Time without reaching the manifest before a worker stops.")
-    grace_s: Seconds = Field(30.0, description="Time that running jobs have to end when their worker is asked to stop.")
+    max_crashes: int = Field(
+        2, ge=1, le=1000, description="Worker crashes before a job is marked failed with the code `crashed`."
+    )
+    heartbeat_s: PositiveSeconds = Field(10.0, description="Seconds between two heartbeats of a worker.")
+    lease_s: PositiveSeconds = Field(90.0, description="Seconds without a heartbeat before a worker loses its job.")
+    give_up_s: PositiveSeconds = Field(60.0, description="Seconds without reaching the manifest before a worker stops.")
+    grace_s: Seconds = Field(
+        30.0, description="Seconds that running jobs have to finish when their worker is asked to stop."
+    )
     space_factor: float = Field(
-        1.5, ge=0, le=100, description="Free space a video needs before work starts, as a multiple of its size."
+        1.5, ge=0, le=100, description="Free space needed before work on a video starts, as a multiple of its size."
     )
 
 
@@ -207,36 +214,43 @@ class ScheduleSettings(Group):
 
     quiet_hours: Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$")] = Field(
         "01:00-07:00",
-        description="When what settings and code changed is brought up to date, from-to; equal times mean always.",
+        description="When videos are processed again after settings or code changed, from-to; equal times mean always.",
     )
     timezone: Annotated[str, AfterValidator(known_timezone)] = Field(
         "UTC", description="Time zone of the quiet hours, such as `Europe/Berlin`."
     )
-    watch_interval_s: PositiveSeconds = Field(10.0, description="Time between two looks at the watched folders.")
-    keep_days: int = Field(90, ge=1, le=36_500, description="Age at which finished history is forgotten.")
-    scrub_share: float = Field(0.05, ge=0, le=1, description="Share of the recordings read again each week.")
+    watch_interval_s: PositiveSeconds = Field(10.0, description="Seconds between two scans of the watched folders.")
+    keep_days: int = Field(90, ge=1, le=36_500, description="Days after which finished history is deleted.")
+    scrub_share: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="Share of the recordings read again each week, to find unnoticed changes.",
+    )
 
 
 class LimitSettings(Group):
     """What a file may ask of this machine."""
 
-    max_streams: int = Field(64, ge=1, le=1000, description="Most streams in a file.")
-    max_pixels: int = Field(8192 * 8192, ge=1, description="Most pixels in a frame.")
-    max_duration_s: PositiveSeconds = Field(48 * 3600.0, description="Longest recording.")
-    max_memory_bytes: int = Field(6 << 30, ge=1 << 28, description="Address space of an ffmpeg child.")
+    max_streams: int = Field(64, ge=1, le=1000, description="Maximum number of streams in a file.")
+    max_pixels: int = Field(8192 * 8192, ge=1, description="Maximum number of pixels in a frame.")
+    max_duration_s: PositiveSeconds = Field(48 * 3600.0, description="Longest recording, in seconds.")
+    max_memory_bytes: int = Field(6 << 30, ge=1 << 28, description="Address space of an ffmpeg process, in bytes.")
 
 
 class Settings(Group):
     state_dir: Path = Field(
-        Path(".content-ai"), description="Where Dagster's records, artifacts and the manifest live."
+        Path(".content-ai"), description="Folder of the manifest, the artifacts and Dagster's records."
     )
     db: Annotated[DatabaseUrl | None, BeforeValidator(nothing)] = Field(
         None,
-        description="The manifest database, a path or a `postgresql://` URL; by default `queue.db` in the state "
-        "folder. Its password is never shown.",
+        description="Manifest database: a path (SQLite) or a URL such as `postgresql+psycopg2://user@host/db`, whose "
+        "password is never shown; by default `queue.db` in the state folder.",
     )
-    output_dir: Path = Field(Path("output"), description="Where montages are published.")
-    workers: int | None = Field(None, ge=1, le=1024, description="Videos processed at once; by default one per core.")
+    output_dir: Path = Field(Path("output"), description="Folder of the montages.")
+    workers: int | None = Field(
+        None, ge=1, le=1024, description="Videos processed at the same time; by default one per core."
+    )
     library: LibrarySettings = LibrarySettings()
     energy: EnergySettings = EnergySettings()
     detection: DetectionSettings = DetectionSettings()

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @click.group()
 def config() -> None:
-    """Look at the settings."""
+    """Show the settings."""
 
 
 @config.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @settings_options
 def show(as_json: bool, config_file: str | None, state_dir: str | None, assignments: tuple[str, ...]) -> None:
-    """Each setting, its value, and where it came from."""
+    """Show each setting, its value, and where it came from."""
     resolved = resolve(config_file, state_dir, assignments)
     values = flatten(resolved.settings.model_dump(mode="json"))
     applied = _applied(resolved.settings)
@@ -47,7 +47,7 @@ def show(as_json: bool, config_file: str | None, state_dir: str | None, assignme
         )
     print_result(table)
     for one in applied:
-        how = "" if one.counts_for(resolved.settings) else ", which does not count with these settings"
+        how = "" if one.counts_for(resolved.settings) else " (not used with these settings)"
         print_result(f"Calibrated: {one.name} {one.value:g} for {printable(one.library)}{how}")
 
 
@@ -62,7 +62,7 @@ def _applied(settings: Settings) -> list[Applied]:
             return []
         return Calibrations(open_manifest(settings).engine).all()
     except PipelineError as error:
-        print_note(f"Which calibrations are applied cannot be told: {error}")
+        print_note(f"The applied calibrations cannot be read: {error}")
         return []
 
 

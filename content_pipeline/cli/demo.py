@@ -12,9 +12,11 @@ from content_pipeline.settings import Settings
 
 
 @click.command()
-@click.option("--folder", default="demo", type=click.Path(file_okay=False), help="Where everything goes [demo].")
+@click.option(
+    "--folder", default="demo", type=click.Path(file_okay=False), help="Folder for recording and montage [demo]."
+)
 def demo(folder: str) -> int:
-    """Make a small recording with bangs in it and turn it into a montage."""
+    """Make a small recording with a few fights in it and turn it into a montage."""
     from content_pipeline.cli.process import Request, carry_out
     from content_pipeline.cli.recording import make_recording
 

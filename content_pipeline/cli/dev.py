@@ -38,7 +38,7 @@ def dev(
     state_dir: str | None,
     assignments: tuple[str, ...],
 ) -> int:
-    """Start the Dagster UI and its daemon, which watch folders and process what comes. Ctrl-C ends everything."""
+    """Start the Dagster UI and daemon, watch folders, and process new recordings. Ctrl-C stops everything."""
     watched = [str(one_spelling(Path(folder))) for folder in folders]
     flags: dict[str, Any] = {"library.folders": watched or None}
     settings = resolve(config_file, state_dir, assignments, flags).settings
@@ -56,7 +56,7 @@ def dev(
         "daemon": [sys.executable, "-m", "dagster._daemon", "run", *workspace],
     }
     print_result(f"State:    {settings.state_dir.absolute()}")
-    print_result(f"Watching: {', '.join(map(str, settings.library.folders)) or 'nothing; name a folder with --watch'}")
+    print_result(f"Watching: {', '.join(map(str, settings.library.folders)) or 'no folder (use --watch FOLDER)'}")
     print_result(f"UI:       http://{host}:{port}")
     sys.stdout.flush()
     address = f"http://{host}:{port}"
@@ -121,9 +121,12 @@ class _Services:
         if code is None or self._asked:
             return 0
         if code >= 0 and time.monotonic() - self._started_s[name] < TOO_SOON_S:
-            print_error(f"the {name} gave up", "Its last lines above say why; a port in use is the usual reason.")
+            print_error(
+                f"the {name} exited right after its start",
+                "See its last lines above; often the port is in use (--port).",
+            )
             return 1
-        print_note(f"The {name} died; it is started again.")
+        print_note(f"The {name} died and is restarted.")
         self._start(name)
         return 0
 
@@ -150,7 +153,7 @@ def _end_supervisor(home: Path) -> None:
         time.sleep(1.0)
         drain_supervisor(home)  # asked twice, it does not wait for running jobs to end
     if card is not None and end_supervisor(card):
-        print_note(f"The worker {card['pid']} does not answer, and was killed; its jobs are not lost.")
+        print_note(f"The worker {card['pid']} did not answer and was killed; its jobs are not lost.")
 
 
 class _SettingsFile:
@@ -170,9 +173,9 @@ class _SettingsFile:
         try:
             resolve(str(self._path) if self._path.exists() else None, None, ())
             _reload(self._address)
-            print_note(f"{self._path} changed; the UI has loaded it.")
+            print_note(f"{self._path} changed; the UI has reloaded it.")
         except (PipelineError, OSError) as error:
-            print_error(f"{self._path} changed, and was not loaded: {error}")
+            print_error(f"{self._path} changed, but could not be loaded: {error}")
 
     def _mark(self) -> tuple[int, int] | None:
         try:

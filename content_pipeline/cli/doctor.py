@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from content_pipeline.cli.options import resolve, settings_options
-from content_pipeline.cli.printing import print_document, print_result
+from content_pipeline.cli.printing import counted, print_document, print_result
 from content_pipeline.settings import Settings
 
 LOW_SPACE_BYTES = 5 << 30
@@ -32,7 +32,7 @@ class Finding:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @settings_options
 def doctor(as_json: bool, config_file: str | None, state_dir: str | None, assignments: tuple[str, ...]) -> int:
-    """Check that this machine can do the work."""
+    """Check that this machine has everything that is needed."""
     settings = resolve(config_file, state_dir, assignments).settings
     findings = list(examine(settings))
     if as_json:
@@ -69,7 +69,7 @@ def _python(_settings: Settings) -> tuple[str, str]:
 
 
 def _cores(settings: Settings) -> tuple[str, str]:
-    return "ok", f"{os.cpu_count()} cores, {settings.worker_count} workers"
+    return "ok", f"{counted(os.cpu_count() or 1, 'core')}, {counted(settings.worker_count, 'worker')}"
 
 
 def _ffmpeg(_settings: Settings) -> tuple[str, str]:
@@ -78,7 +78,7 @@ def _ffmpeg(_settings: Settings) -> tuple[str, str]:
     listed = subprocess.run([ffmpeg_exe(), "-hide_banner", "-encoders"], capture_output=True, text=True, check=True)
     missing = [name for name in ("libx264", "aac") if f" {name} " not in listed.stdout]
     if missing:
-        return "problem", f"{ffmpeg_exe()} lacks {', '.join(missing)}"
+        return "problem", f"{ffmpeg_exe()} has no encoder for {', '.join(missing)}"
     return "ok", ffmpeg_exe()
 
 
@@ -86,13 +86,13 @@ def _decoder(_settings: Settings) -> tuple[str, str]:
     import av
 
     missing = [name for name in ("h264", "hevc", "aac", "opus") if name not in av.codecs_available]
-    return ("problem", f"PyAV lacks {', '.join(missing)}") if missing else ("ok", f"PyAV {av.__version__}")
+    return ("problem", f"PyAV has no decoder for {', '.join(missing)}") if missing else ("ok", f"PyAV {av.__version__}")
 
 
 def _folder(folder: Path) -> tuple[str, str]:
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not os.access(existing, os.W_OK):
-        return "problem", f"{existing} cannot be written"
+        return "problem", f"{existing} is not writable"
     free_bytes = shutil.disk_usage(existing).free
     detail = f"{folder.absolute()}, {free_bytes / 1e9:.1f} GB free"
     return ("warning" if free_bytes < LOW_SPACE_BYTES else "ok"), detail

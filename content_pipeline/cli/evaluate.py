@@ -31,14 +31,14 @@ def _within_reason(_context: click.Context, _option: click.Parameter, value: flo
 
 @click.command()
 @click.option(
-    "--labels", required=True, type=click.Path(), help="JSON file of the labelled clips, which lie beside it."
+    "--labels", required=True, type=click.Path(), help="JSON file with the labels; the clips must be in its folder."
 )
-@click.option("--preset", help="The detector to judge [as in the settings].")
+@click.option("--preset", help="Detector to measure [as in the settings].")
 @click.option(
     "--gain-db",
     default=0.0,
     callback=_within_reason,
-    help="Judge as if every clip had been recorded at another level [0].",
+    help="Simulate clips that were recorded louder or quieter [0].",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @settings_options
@@ -51,10 +51,10 @@ def evaluate(
     state_dir: str | None,
     assignments: tuple[str, ...],
 ) -> int:
-    """Judge a detector by clips whose fights are known.
+    """Measure a detector on labelled clips (clips whose fights are known).
 
-    Finds events in each clip as `process` would, and compares. Nothing is stored. A labels file that cannot be used
-    ends with exit code 2, a clip that cannot be read with 1.
+    Finds events in each clip as `process` would, and compares them with the labels. Nothing is stored. Exit code 2: the
+    labels file cannot be used; 1: a clip cannot be read.
     """
     from content_pipeline.media.evaluation import Judgement, at_level, judge
     from content_pipeline.media.labels import read_labels
@@ -126,7 +126,7 @@ def _print(judgement: Judgement) -> None:
     print_result(table)
     if judgement.empty_montages:
         empty = f"{counted(judgement.empty_montages, 'clip')} with fights"
-        print_result(f"{empty} came to an empty montage, which counts as a share of 0")
+        print_result(f"{empty} gave an empty montage, which counts as a share of 0")
     print_result("montage: the share of the best 20 seconds that is a fight")
     print_result("precision: the share of the events found that are fights; recall: the share of the fights found")
 

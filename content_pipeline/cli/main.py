@@ -17,15 +17,15 @@ EXIT_INTERRUPTED = 130
 
 _COMMANDS = {
     "process": ("content_pipeline.cli.process", "process", "Turn recordings into highlight montages."),
-    "plan": ("content_pipeline.cli.plan", "plan", "Say what would be done, and why."),
-    "tune": ("content_pipeline.cli.tune", "tune", "Find the threshold that gives a library what is wanted."),
-    "evaluate": ("content_pipeline.cli.evaluate", "evaluate", "Judge a detector by clips whose fights are known."),
-    "queue": ("content_pipeline.cli.queue", "queue", "Look at the jobs, and steer them."),
-    "worker": ("content_pipeline.cli.worker", "worker", "Carry out the runs that Dagster launches."),
-    "dev": ("content_pipeline.cli.dev", "dev", "Start the Dagster UI and its daemon."),
+    "plan": ("content_pipeline.cli.plan", "plan", "Show what `process` would do, and why."),
+    "tune": ("content_pipeline.cli.tune", "tune", "Find the threshold that gives a library the wanted montages."),
+    "evaluate": ("content_pipeline.cli.evaluate", "evaluate", "Measure a detector on labelled clips."),
+    "queue": ("content_pipeline.cli.queue", "queue", "List, retry, cancel and clean up jobs."),
+    "worker": ("content_pipeline.cli.worker", "worker", "Execute the runs that Dagster launches."),
+    "dev": ("content_pipeline.cli.dev", "dev", "Start the Dagster UI and daemon, and watch folders."),
     "demo": ("content_pipeline.cli.demo", "demo", "Make a small recording and process it."),
-    "config": ("content_pipeline.cli.config", "config", "Look at the settings."),
-    "doctor": ("content_pipeline.cli.doctor", "doctor", "Check that this machine can do the work."),
+    "config": ("content_pipeline.cli.config", "config", "Show the settings."),
+    "doctor": ("content_pipeline.cli.doctor", "doctor", "Check that this machine has everything that is needed."),
 }
 
 
@@ -50,7 +50,7 @@ class LazyGroup(click.Group):
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="content-ai")
 def cli() -> None:
-    """Recordings go in, highlight montages come out; the work is never lost or done twice."""
+    """Turn gameplay recordings into highlight montages. Work is never lost and never done twice."""
 
 
 def main() -> None:

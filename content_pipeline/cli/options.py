@@ -21,7 +21,7 @@ def settings_options(command: Command) -> Command:
         click.option(
             "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting, e.g. render.crf=20."
         ),
-        click.option("--state-dir", type=click.Path(file_okay=False), help="Where state is kept [.content-ai]."),
+        click.option("--state-dir", type=click.Path(file_okay=False), help="State folder [.content-ai]."),
         click.option(
             "--config", "config_file", type=click.Path(dir_okay=False), help="Settings file [content-ai.toml]."
         ),

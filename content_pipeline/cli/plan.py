@@ -20,9 +20,9 @@ MOST_ROWS = 50
 
 @click.command()
 @click.option("-i", "--input", "target", required=True, type=click.Path(), help="A recording, or a folder of them.")
-@click.option("-r", "--recursive", is_flag=True, default=None, help="Look into sub-folders too.")
+@click.option("-r", "--recursive", is_flag=True, default=None, help="Search sub-folders too.")
 @click.option("--ext", help="Comma-separated file endings [mp4,mov,mkv,avi].")
-@click.option("-f", "--force", is_flag=True, help="As if everything were done again.")
+@click.option("-f", "--force", is_flag=True, help="Plan as if with `process --force`.")
 @click.option("--db", help="The manifest database, a path or a URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @settings_options
@@ -37,7 +37,7 @@ def plan(
     state_dir: str | None,
     assignments: tuple[str, ...],
 ) -> int:
-    """Say what `process` would do, and why. Reads no recording and changes nothing."""
+    """Show what `process` would do, and why. Reads no recording and changes nothing."""
     from content_pipeline.cli.process import Request
 
     flags = {"library.recursive": recursive, "library.extensions": ext, "db": db}

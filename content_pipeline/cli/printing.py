@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 LONG_DOCUMENT = 200_000
-WISHES = {"montage_s": "s of montage per video", "per_hour": "moments an hour"}
+WISHES = {"montage_s": "s of montage per video", "per_hour": "moments per hour"}
 
 
 @cache

@@ -40,20 +40,22 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("-i", "--input", "target", required=True, type=click.Path(), help="A recording, or a folder of them.")
-@click.option("-o", "--output", "output_dir", type=click.Path(file_okay=False), help="Where montages go [output].")
+@click.option(
+    "-o", "--output", "output_dir", type=click.Path(file_okay=False), help="Folder for the montages [output]."
+)
 @click.option("--db", help="The manifest database, a path or a URL [queue.db in the state folder].")
-@click.option("-w", "--workers", type=int, help="Videos processed at once [one per core].")
-@click.option("-f", "--force", is_flag=True, help="Do everything again, whatever exists.")
-@click.option("--resume", is_flag=True, help="Go on where the last call stopped; it does so anyway.")
-@click.option("--no-process", is_flag=True, help="Register the recordings, process nothing.")
-@click.option("-r", "--recursive", is_flag=True, default=None, help="Look into sub-folders too.")
+@click.option("-w", "--workers", type=int, help="Videos processed at the same time [one per core].")
+@click.option("-f", "--force", is_flag=True, help="Process everything again, even if it is up to date.")
+@click.option("--resume", is_flag=True, help="Continue where the last call stopped; this is always done.")
+@click.option("--no-process", is_flag=True, help="Only enqueue; `content-ai queue process` does the work.")
+@click.option("-r", "--recursive", is_flag=True, default=None, help="Search sub-folders too.")
 @click.option("--ext", help="Comma-separated file endings [mp4,mov,mkv,avi].")
 @click.option("--limit", type=click.IntRange(min=1), help="At most this many recordings.")
-@click.option("--rms-threshold", type=float, help="Level an event must pass [0.10].")
+@click.option("--rms-threshold", type=float, help="How strong an event must be; higher finds less [0.10].")
 @click.option("--max-duration", type=float, help="Longest montage in seconds [90].")
-@click.option("--max-segments", type=int, help="Most clips in a montage [12].")
-@click.option("--order", help="chronological, score or hybrid [chronological].")
-@click.option("--dry-run", is_flag=True, help="Say what would be done and why, and stop: `content-ai plan`.")
+@click.option("--max-segments", type=int, help="Maximum number of clips in a montage [12].")
+@click.option("--order", help="Order of the clips: chronological, score or hybrid [chronological].")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done and why, like `content-ai plan`.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
 @settings_options
 def process(

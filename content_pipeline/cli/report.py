@@ -33,7 +33,7 @@ def print_report(outcomes: Sequence[Outcome], totals: dict[str, Any], settings: 
     if any(outcome.outputs for outcome in outcomes):
         print_result(f"Montages: {printable(settings.output_dir.absolute())}")
     if not only_listed:
-        print_result("Runs, plots and checks: start `content-ai dev` and open http://127.0.0.1:3000")
+        print_result("Runs, plots and checks: run `content-ai dev` and open http://127.0.0.1:3000")
 
 
 def _interest(outcome: Outcome) -> int:

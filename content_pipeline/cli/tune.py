@@ -26,14 +26,14 @@ BY_HAND = "asked for by a person"
 
 @click.command()
 @click.option("-i", "--input", "folder", required=True, type=click.Path(file_okay=False), help="The library's folder.")
-@click.option("--montage-s", type=float, help="Wish: the length of a montage in seconds, on average over the videos.")
+@click.option("--montage-s", type=float, help="Target: mean length of a montage in seconds.")
 @click.option(
-    "--per-hour", type=float, help="Wish: moments found in an hour of recording, before the montage's limits."
+    "--per-hour", type=float, help="Target: moments found per hour of recording, before the limits of the montage."
 )
-@click.option("--setting", help="What is tuned: sensitivity or rms_threshold [as in the settings].")
-@click.option("--values", help="The values to try, with commas; one alone can be applied without a wish.")
-@click.option("--apply", "wants_apply", is_flag=True, help="Make the value count for the library's videos.")
-@click.option("--reset", "wants_reset", is_flag=True, help="Go by the settings again.")
+@click.option("--setting", help="Setting to tune: sensitivity or rms_threshold [as in the settings].")
+@click.option("--values", help="Values to try, separated by commas; a single one can be applied without a target.")
+@click.option("--apply", "wants_apply", is_flag=True, help="Use the value for the videos of this library from now on.")
+@click.option("--reset", "wants_reset", is_flag=True, help="Remove the calibration: use the settings again.")
 @click.option("-w", "--workers", type=int, help="Processes used [one per core].")
 @click.option("--db", help="The manifest database, a path or a URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -48,9 +48,9 @@ def tune(
     assignments: tuple[str, ...],
     **given: Any,
 ) -> int:
-    """Say what each threshold would pick of a library, from cached curves alone. Decodes and renders nothing."""
+    """Show what each threshold would pick from a library, using cached curves. Decodes and renders nothing."""
     if wants_apply and wants_reset:
-        raise click.UsageError("--apply and --reset are opposites")
+        raise click.UsageError("--apply and --reset cannot be used together")
     settings = resolve(config_file, state_dir, assignments, _as_settings(given)).settings
     if wants_reset:
         return _reset(settings, one_spelling(Path(folder)), as_json)
@@ -60,7 +60,7 @@ def tune(
 def _as_settings(given: dict[str, Any]) -> dict[str, Any]:
     montage_s, per_hour, values = given["montage_s"], given["per_hour"], given["values"]
     if montage_s is not None and per_hour is not None:
-        raise click.UsageError("only one wish at a time: --montage-s or --per-hour")
+        raise click.UsageError("only one target at a time: --montage-s or --per-hour")
     one_value = values is not None and "," not in values
     if montage_s is not None or per_hour is not None or one_value:  # in place of what the settings wish for
         montage_s, per_hour = (given[name] if given[name] is not None else "none" for name in ("montage_s", "per_hour"))
@@ -79,7 +79,7 @@ def _tune(settings: Settings, folder: Path, wants_apply: bool, as_json: bool) ->
     from content_pipeline.media.tuning import wish_of
 
     if wants_apply and wish_of(settings.calibration) is None and len(settings.calibration.values) != 1:
-        raise click.UsageError("say what is wanted: --montage-s, --per-hour, or one value with --values")
+        raise click.UsageError("--apply needs a target (--montage-s or --per-hour), or one value (--values)")
     manifest = open_manifest(settings)
     calibrator = Calibrator(settings, manifest, settings.worker_count)
     before = Calibrations(manifest.engine).of_library(folder)
@@ -111,15 +111,13 @@ def _reset(settings: Settings, folder: Path, as_json: bool) -> int:
         print_document({"library": str(folder), **was, **stopped})
         return 0
     if before is None:
-        print_result(f"Nothing was applied to {printable(folder)}.")
+        print_result(f"No calibration was applied to {printable(folder)}.")
     else:
-        print_result(
-            f"{before.name} {before.value:g} counts no longer; `content-ai process` goes by the settings again."
-        )
+        print_result(f"{before.name} {before.value:g} is no longer used; `content-ai process` uses the settings again.")
     if done.cancelled:
-        print_result("The calibration that waited is cancelled.")
+        print_result("The waiting calibration is cancelled.")
     if done.asked_to_stop:
-        print_result("The calibration that is being made is asked to stop, and will not be applied.")
+        print_result("The running calibration is asked to stop and will not be applied.")
     return 0
 
 
@@ -154,18 +152,22 @@ def _print(document: dict[str, Any], applied: Applied | None, settings: Settings
     now = document["now"]
     print_result(f"{document['library']}: {_how_much(document)}.")
     if document["without_curves"]:
-        print_note(f"Left out: {document['without_curves']} without curves yet; `content-ai process` makes them.")
+        print_note(
+            f"Left out: {counted(document['without_curves'], 'video')} without curves; run `content-ai process` first."
+        )
     how = " (calibration)" if now["calibrated"] else ""
     print_result(f"Now: {now['setting']} {now['value']:g}{how}.")
     if applied is not None and not now["calibrated"]:
-        print_note(f"The calibration of {applied.setting} {applied.value:g} ({applied.preset}) does not count here.")
+        print_note(
+            f"The calibration {applied.setting} {applied.value:g} ({applied.preset}) is not used with these settings."
+        )
     print_result(_table(document))
     if document["wish"] is not None and document["value"] is not None:
         _print_choice(document)
     for remark in document["remarks"]:
         print_result(f"Note: {remark}.")
     if not settings.calibration.use:
-        print_note("Calibrations are turned off by `calibration.use`, or by a threshold given as a flag.")
+        print_note("Calibrations are turned off, by `calibration.use` or by a threshold given as a flag.")
 
 
 def _how_much(document: dict[str, Any]) -> str:
@@ -176,27 +178,27 @@ def _print_choice(document: dict[str, Any]) -> None:
     wish = document["wish"]
     row = next(row for row in document["table"] if row["is_chosen"])
     found = f"{document['setting']} {row['value']:g} gives {row[wish['kind']]:.1f}"
-    print_result(f"Wish: {wished(wish)}; {found}.")
+    print_result(f"Target: {wished(wish)}; {found}.")
 
 
 def _print_applied(applied: Applied | None, counts: Applied | None) -> None:
     if applied is None:
         print_result("Nothing was applied.")
         return
-    videos = "its videos are decided anew by the next `content-ai process`, from cached curves"
+    videos = "the next `content-ai process` uses it, with cached curves"
     print_result(f"Applied: {applied.name} {applied.value:g}; {videos}.")
     if counts is None or (counts.name, counts.value) != (applied.name, applied.value):
         told = "it was reset" if counts is None else f"{counts.name} {counts.value:g} was applied"
-        print_note(f"By somebody else, {told} since.")
+        print_note(f"Since then {told} by another command.")
 
 
 def _print_what_next(document: dict[str, Any]) -> None:
     """Nothing is recommended that would not help."""
     chosen = f"{document['setting']} {document['value']:g}"
     if any(row["is_now"] and row["is_chosen"] for row in document["table"]):
-        print_result(f"{chosen} counts for this library already.")
+        print_result(f"{chosen} is already in use for this library.")
     elif document["wish"] is None or document["is_in_reach"]:
-        print_result(f"`--apply` makes {chosen} count for this library.")
+        print_result(f"`--apply` uses {chosen} for this library.")
 
 
 def _table(document: dict[str, Any]) -> Table:
@@ -207,7 +209,7 @@ def _table(document: dict[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))  # fits 80 columns
     for title in (document["setting"], "clips", "seconds", "mean s", "moments/h", "limited", "change", ""):
         table.add_column(title, justify="left" if not title else "right", no_wrap=True)
-    chosen = "<- chosen" if document["wish"] is None else "<- wish"
+    chosen = "<- chosen" if document["wish"] is None else "<- target"
     for row in document["table"]:
         marks = [mark for mark, is_so in (("now", row["is_now"]), (chosen, row["is_chosen"])) if is_so]
         cells = (

@@ -23,10 +23,11 @@ def worker(
     state_dir: str | None,
     assignments: tuple[str, ...],
 ) -> int:
-    """Carry out the runs that Dagster launches, until stopped.
+    """Execute the runs that Dagster launches, until stopped.
 
-    One is started by itself when it is needed; this one takes its place, and can be watched. Asked to stop
-    (SIGTERM, Ctrl-C), it takes no new work, lets running jobs end, and gives back those that do not end in time.
+    A background worker starts automatically when it is needed; this one replaces it and shows its progress. When asked
+    to stop (SIGTERM, Ctrl-C), it takes no new work, gives running jobs time to finish, and returns the others to the
+    queue.
     """
     settings = resolve(config_file, state_dir, assignments).settings
     from content_pipeline.cli.live import LiveProgress
@@ -48,5 +49,5 @@ def worker(
         return 0
     if background:
         return 0  # another one was first, and sees to the same launches
-    print_error("another worker carries out the runs of this state folder", "Stop it first.")
+    print_error("another worker is already running for this state folder", "Stop it first.")
     return EXIT_FAILURE

@@ -32,7 +32,7 @@ def boundary(stage: Stage, carrier: Carrier, context: dg.AssetExecutionContext) 
             carrier.listener.failed(stage, error)
             raise
         if known.policy is RetryPolicy.TRANSIENT and context.retry_number < RETRIES.max_retries:
-            context.log.warning(f"{known} It is tried again.")
+            context.log.warning(f"{known} It is retried.")
             raise dg.RetryRequested(RETRIES.max_retries, RETRIES.calculate_delay(context.retry_number + 1)) from error
         raise _failure(stage, known, carrier) from error
 

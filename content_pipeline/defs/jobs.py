@@ -23,12 +23,12 @@ def build_jobs(settings: Settings) -> Sequence[dg.JobDefinition | dg.UnresolvedA
         dg.define_asset_job(
             BEST_OF,
             selection=dg.AssetSelection.assets("best_of"),
-            description="The moments of a library that stand out most, joined into one video.",
+            description="Joins the highlights of a library that stand out most into one video.",
         ),
         dg.define_asset_job(
             CALIBRATE_LIBRARY,
             selection=dg.AssetSelection.assets("calibration"),
-            description="The threshold that gives a library what is wished for in the settings, found and applied.",
+            description="Finds the threshold that reaches the target in the settings, and applies it to a library.",
         ),
         *build_upkeep_jobs(settings),
     ]

@@ -70,12 +70,12 @@ def _weekly_calibration(settings: Settings, current: Callable[[], Settings]) -> 
         cron_schedule=_cron(settings, FRIDAY),
         execution_timezone=settings.schedule.timezone,
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Calibrates every watched library, if the settings say what is wanted.",
+        description="Calibrates every watched library, if the settings name a target.",
     )
     def weekly_calibration(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
         now = current()
         if wish_of(now.calibration) is None:
-            yield dg.SkipReason("Nothing is wished for: set `calibration.montage_s` or `calibration.per_hour`.")
+            yield dg.SkipReason("No target is set: set `calibration.montage_s` or `calibration.per_hour`.")
             return
         yield from _one_run_each(context, now)
 

@@ -48,7 +48,7 @@ def _watch_libraries(current: Current, interval_s: int) -> dg.SensorDefinition:
         name="watch_libraries",
         minimum_interval_seconds=interval_s,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Looks for new and edited recordings in the watched folders. Reads none of them.",
+        description="Looks for new and edited recordings in the watched folders, without reading them.",
     )
     def watch_libraries(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         settings = current()
@@ -56,7 +56,7 @@ def _watch_libraries(current: Current, interval_s: int) -> dg.SensorDefinition:
             return dg.SkipReason("No folder is watched: set `library.folders`, or start `content-ai dev --watch`.")
         agenda = Agenda(settings)
         if agenda.catalog.is_empty() and rebuild(context.instance, agenda.manifest, REBUILD_BUDGET_S).left:
-            return dg.SkipReason("The manifest was lost; it is being rebuilt from Dagster's records first.")
+            return dg.SkipReason("The manifest is empty; it is being rebuilt from Dagster's records first.")
         seen = json.loads(context.cursor) if context.cursor else {}
         looks = {folder: _look(agenda, settings, folder, seen) for folder in settings.library.folders}
         moving = {
@@ -92,7 +92,7 @@ def _dispatch_jobs(current: Current) -> dg.SensorDefinition:
         job_name=PROCESS_VIDEO,
         minimum_interval_seconds=DISPATCH_INTERVAL_S,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Asks for a run of each job that is due, a few at a time; the backlog stays in the manifest.",
+        description="Requests a run for each job that is due, a few at a time; the other jobs wait in the manifest.",
     )
     def dispatch_jobs(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         deliveries = due_deliveries(current(), context.instance, datetime.now(UTC))
@@ -110,12 +110,12 @@ def _dispatch_calibrations(current: Current) -> dg.SensorDefinition:
         job_name=CALIBRATE_LIBRARY,
         minimum_interval_seconds=CALIBRATIONS_INTERVAL_S,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Asks for a run of each calibration that waits: one that was interrupted, or that is tried again.",
+        description="Requests a run for each calibration that was interrupted or is retried.",
     )
     def dispatch_calibrations(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         deliveries = due_deliveries(current(), context.instance, datetime.now(UTC), QueueType.CALIBRATION)
         if not deliveries:
-            return dg.SkipReason("No calibration waits.")
+            return dg.SkipReason("No calibration is waiting.")
         register_libraries(context.instance, {Path(one.job.library) for one in deliveries})
         return dg.SensorResult(run_requests=_requests(deliveries))
 
@@ -138,11 +138,11 @@ def _reconcile_manifest(current: Current) -> dg.SensorDefinition:
         name="reconcile_manifest",
         minimum_interval_seconds=RECONCILE_INTERVAL_S,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Brings back jobs and runs whose worker is gone, and rows that the manifest has lost.",
+        description="Rescues jobs and runs whose worker is gone, and rebuilds rows that are missing in the manifest.",
     )
     def reconcile_manifest(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         done = reconcile(current(), context.instance)
         told = [f"{count} {what}" for what, count in done.items() if count]
-        return dg.SkipReason(", ".join(told) if told else "Everything agrees.")
+        return dg.SkipReason(", ".join(told) if told else "Nothing to do.")
 
     return reconcile_manifest

@@ -36,7 +36,9 @@ def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
                 continue
             context.log.info(f"{printable(folder)}: {len(found.jobs)} of {len(found.planned.videos)} videos to be done")
 
-    @dg.job(name=NIGHTLY_BACKFILL, description="Brings up to date what new settings or code left behind.")
+    @dg.job(
+        name=NIGHTLY_BACKFILL, description="Enqueues videos that are out of date after a change of settings or code."
+    )
     def nightly_backfill() -> None:
         enqueue_dirty_videos()
 
@@ -50,7 +52,7 @@ def _retention(settings: Settings) -> dg.JobDefinition:
         removed = forget_old(settings, open_manifest(settings), before)
         context.log.info(", ".join(f"{count} {what}" for what, count in removed.items()) + " removed")
 
-    @dg.job(name=RETENTION, description="Forgets old history, unused artifacts and logs.")
+    @dg.job(name=RETENTION, description="Deletes old history, unused artifacts and logs.")
     def retention() -> None:
         forget_old_history()
 
@@ -63,10 +65,13 @@ def _scrub(settings: Settings) -> dg.JobDefinition:
         known = VideoStore(open_manifest(settings).engine)
         report = scrub(known, settings.schedule.scrub_share, random.random)
         for path in report.changed:
-            context.log.warning(f"changed without a sign: {printable(path)}")
+            context.log.warning(f"changed, although size and times are the same: {printable(path)}")
         context.log.info(f"{report.read} read, {len(report.changed)} changed, {report.unreadable} unreadable")
 
-    @dg.job(name=SCRUB, description="Reads a share of the recordings in full, to find changes that nothing tells of.")
+    @dg.job(
+        name=SCRUB,
+        description="Reads a share of the recordings in full, to find changes that size and times do not show.",
+    )
     def scrub_recordings() -> None:
         read_again()
 

@@ -67,14 +67,16 @@ def admit(launch: Launch, manifest: Manifest, worker_id: str, config_hash: str) 
         if why is not None:
             return Refused(why, needless=True)
         claimed = claim(job_ids=[job_id])
-        return Admitted(claimed[0]) if claimed else NotYet("its job waits: the work is paused, or not due yet")
+        return (
+            Admitted(claimed[0]) if claimed else NotYet("its job is waiting: work is paused, or the job is not due yet")
+        )
     wanted = _asked_for_by_hand(launch, manifest)
     if isinstance(wanted, Refused):
         return wanted
     if manifest.breakers():
         manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
     claimed = claim(job_ids=[wanted.job_id], now_due=True)
-    return Admitted(claimed[0]) if claimed else NotYet("somebody else was faster")
+    return Admitted(claimed[0]) if claimed else NotYet("another worker claimed it first")
 
 
 def _current(manifest: Manifest, job_id: str) -> Job | None:
@@ -94,9 +96,9 @@ def _why_needless(job: Job | None, attempt: int, carried_before: bool) -> str | 
     if job is None:
         return "its job was removed"
     if job.status is State.RUNNING:
-        return f"the job {job.job_id} is being worked on by run {job.run_id}"
+        return f"the job {job.job_id} is being processed by run {job.run_id}"
     if job.status not in CLAIMABLE:
-        return f"the job {job.job_id} is {job.status} already"
+        return f"the job {job.job_id} is already {job.status}"
     if not carried_before and job.claim_count + 1 != attempt:
         return f"attempt {attempt} of the job {job.job_id} was made by another run"
     return None
@@ -111,12 +113,12 @@ def _asked_for_by_hand(launch: Launch, manifest: Manifest) -> Job | Refused:
     running = next((job for job in current if job.status is State.RUNNING), None)
     if running is not None:
         return Refused(
-            f"{key} is being worked on already, by run {running.run_id} (worker {running.worker_id}); "
+            f"{key} is already being processed by run {running.run_id} (worker {running.worker_id}); "
             f"wait for it, or stop it with `content-ai queue cancel {running.job_id}`"
         )
     job = current[0]
     if job.status in (State.CANCELLED, State.DISCARDED) and not is_whole(launch):
-        return Refused(f"{key} was {job.status} by a person; `content-ai queue resume {job.job_id}` comes first")
+        return Refused(f"{key} is {job.status}; run `content-ai queue resume {job.job_id}` first")
     which = Which(job_ids=[job.job_id], if_possible=True)
     match job.status:
         case State.SUCCEEDED:
@@ -132,7 +134,7 @@ def _enqueued(key: str, manifest: Manifest) -> Job | Refused:
     """The job of a video that is known but has none: it was cleared, or never enqueued."""
     paths = VideoStore(manifest.engine).with_key(key)
     if not paths:
-        return Refused(f"no file is known for the video {key}; watch its folder, or process it once")
+        return Refused(f"no file is known for the video {key}; watch its folder, or run `content-ai process` on it")
     manifest.enqueue([Request(str(paths[0].path), str(paths[0].root), video_key=key)])
     job = manifest.find(QueueType.PROCESSING, str(paths[0].path))
     return Refused(f"the job of {key} was removed at this moment; try again") if job is None else job

@@ -53,12 +53,12 @@ class BeingCalibrated(PermanentError):
 
 class Paused(EnvironmentalError):
     code = "paused"
-    hint = "`content-ai queue status` says why; it is done when the pause is over, and `queue resume` ends it."
+    hint = "`content-ai queue status` says why; `content-ai queue resume --pauses` ends the pause."
 
 
 class Stopped(PermanentError):
     code = "calibration_stopped"
-    hint = "It was cancelled on a person's request; nothing was applied."
+    hint = "Somebody cancelled it; nothing was applied."
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Calibrated:
         if self.applied is not None:
             return f"{self.applied.name} {self.applied.value:g}"
         found = self.result.artifact.read_json("calibration.json")
-        why = "nothing is wished for" if found["wish"] is None else "; ".join(found["remarks"])
+        why = "no target is set" if found["wish"] is None else "; ".join(found["remarks"])
         return f"{why}: nothing was applied"
 
 

@@ -140,7 +140,7 @@ def _identify(job: Job, manifest: Manifest) -> KnownVideo:
         return identify(path, root, VideoStore(manifest.engine))
     except MissingFile as error:
         if not root.is_dir():
-            raise LibraryOffline(f"{printable(root)} is not there") from error
+            raise LibraryOffline(f"{printable(root)} does not exist") from error
         raise
 
 

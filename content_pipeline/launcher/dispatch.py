@@ -84,7 +84,7 @@ def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Del
         manifest.cancel(Which(job_ids=[job.job_id], if_possible=True))  # a person terminated it in the queue
         return None
     if len(vain) >= MOST_VAIN_RUNS:
-        _fail_in_its_place(job, RuntimeError(f"{len(vain)} runs of {key} failed before they got to work"), manifest)
+        _fail_in_its_place(job, RuntimeError(f"{len(vain)} runs of {key} failed before they started to work"), manifest)
         return None
     return Delivery(job, key, tag, f"{tag}:{len(before)}")
 

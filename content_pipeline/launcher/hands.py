@@ -167,8 +167,8 @@ class Hands:
     def _crashed(self, held: Held, job: Job, event: Ended) -> Outcome:
         path = printable(held.outcome.path)
         error = WorkerCrashed(
-            f"{path}: the worker was {_how(event)}; its last words are in {event.task.log_path}. "
-            f"To see it happen: content-ai process --input {path} --workers 1"
+            f"{path}: the worker was {_how(event)}; see its log {event.task.log_path}. "
+            f"To reproduce: content-ai process --input {path} --workers 1"
         )
         self.patiently(lambda: self._manifest.crashed(job.lease, str(error)))
         status = self._manifest.get(job.job_id).status
@@ -257,7 +257,7 @@ class Hands:
 
 
 def _how(event: Ended) -> str:
-    return event.crash if event.crash is not None else "ended without a word"
+    return event.crash if event.crash is not None else "ended without a result"
 
 
 def _at_least_try(step: Callable[[], None]) -> None:

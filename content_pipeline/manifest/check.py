@@ -123,7 +123,7 @@ def _broken_links(history: Sequence[Row], status: str | None) -> Iterator[str]:
     """A job that was cleared has no status any more: its history may end in any state but a running one."""
     for row in history:
         if not is_legal(State(row.from_state), State(row.to_state)):
-            yield f"{row.from_state} -> {row.to_state} is no legal move"
+            yield f"{row.from_state} -> {row.to_state} is not a legal change of state"
     for row, following in pairwise(history):
         if row.to_state != following.from_state:
             yield f"was {row.to_state}, and then moved from {following.from_state}"

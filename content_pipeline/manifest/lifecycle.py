@@ -33,7 +33,7 @@ class Move(StrEnum):
     DISCARD = "discard"
     RESUME = "resume"
     RETRY = "retry"
-    SPOIL = "spoil"  # what it made no longer holds
+    SPOIL = "mark dirty"  # what it made no longer holds
     ASK = "ask"  # somebody wants it, new or waiting: it goes on waiting, with what was asked of it
     RESTORE = "restore"  # it was done before the manifest was lost
 

@@ -33,7 +33,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1 or self.max_crashes < 1:
-            raise BadSettings(f"{printable(self.video_path)}: a job needs at least one attempt and one crash to end")
+            raise BadSettings(f"{printable(self.video_path)}: a job needs at least one attempt and one crash")
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class LostLease(PermanentError):
     """Another worker may own the job now: stop, and publish nothing."""
 
     code = "lost_lease"
-    hint = "Nothing to do: the job was given to another worker, whose result counts."
+    hint = "Nothing to do: another worker has taken over the job, and its result counts."
 
 
 class UnknownJob(PermanentError):

@@ -29,12 +29,17 @@ def after_error(policy: RetryPolicy, attempts: int, max_attempts: int, random: C
     if policy is RetryPolicy.PERMANENT:
         return Decision(Move.FAIL, 0.0, False, "the error is permanent")
     if policy is RetryPolicy.ENVIRONMENTAL:
-        return Decision(Move.POSTPONE, PAUSE_S, True, "the machine is not well; the attempt is not counted")
+        return Decision(
+            Move.POSTPONE,
+            PAUSE_S,
+            True,
+            "the environment has a problem (disk, network or database); the attempt is not counted",
+        )
     if attempts >= max_attempts:
         return Decision(Move.FAIL, 0.0, False, f"{attempts} of {max_attempts} attempts failed")
     delay_s = backoff_s(attempts, random)
     return Decision(
-        Move.POSTPONE, delay_s, False, f"attempt {attempts} of {max_attempts} failed; again in {delay_s:.0f} s"
+        Move.POSTPONE, delay_s, False, f"attempt {attempts} of {max_attempts} failed; retried in {delay_s:.0f} s"
     )
 
 
@@ -42,7 +47,9 @@ def after_crash(crashes: int, max_crashes: int) -> Decision:
     """`crashes` counts the one that just happened. The attempt is refunded: crashes have a budget of their own."""
     if crashes >= max_crashes:
         return Decision(Move.QUARANTINE, 0.0, True, f"its worker died {crashes} times")
-    return Decision(Move.RESCUE, 0.0, True, f"its worker died ({crashes} of {max_crashes} before it is quarantined)")
+    return Decision(
+        Move.RESCUE, 0.0, True, f"its worker died ({crashes} of {max_crashes} times before it is marked failed)"
+    )
 
 
 def backoff_s(attempts: int, random: Callable[[], float]) -> float:

@@ -75,7 +75,7 @@ def _clip(number: int, value: Any) -> LabelledClip:
         raise ValueError(f"clip {number} has no file name")
     fights, source = value.get("fights"), value.get("source", value["file"])
     if not isinstance(fights, list) or not isinstance(source, str):
-        raise ValueError(f"{value['file']} has no list of fights, or a source that is no text")
+        raise ValueError(f"{value['file']} has no list of fights, or its source is not text")
     return LabelledClip(value["file"], tuple(_span(value["file"], fight) for fight in fights), source)
 
 

@@ -173,12 +173,12 @@ def makes_no_difference(rows: Sequence[Row]) -> bool:
 def no_difference(setting: Setting) -> str:
     other = "rms_threshold" if setting == "sensitivity" else "sensitivity"
     told = f"{setting} makes no difference here, every value that was tried picks the same"
-    return f"{told}; what may help: `--setting {other}`"
+    return f"{told}; try `--setting {other}`"
 
 
 def remarks(rows: Sequence[Row], chosen: Row, wish: Wish | None, output: OutputSettings) -> list[str]:
     """What a person should know before taking the value: whether it gives what was wished for, and if not, why."""
-    told = [] if chosen.picked.clips else [f"{chosen.value:g} picks nothing from any video"]
+    told = [] if chosen.picked.clips else [f"{chosen.value:g} picks nothing in any video"]
     if wish is None:
         return told
     limits = f"output.max_duration_s ({output.max_duration_s:g}) and output.max_segments ({output.max_segments})"
@@ -186,14 +186,16 @@ def remarks(rows: Sequence[Row], chosen: Row, wish: Wish | None, output: OutputS
         return [*told, _out_of_reach(rows, chosen, wish, limits)]
     too_much, too_little = _around(rows, wish)
     if not is_met(chosen, wish) and too_much is not None and too_little is not None:
-        told.append(f"nothing nearer lies between {_as_told(too_much, wish)} and {_as_told(too_little, wish)}")
+        told.append(f"there is no closer value between {_as_told(too_much, wish)} and {_as_told(too_little, wish)}")
     if wish.kind == "montage_s" and 2 * chosen.picked.limited > chosen.videos:
-        told.append(f"in {chosen.picked.limited} of {chosen.videos} videos {limits} decide, not the threshold")
+        told.append(
+            f"in {chosen.picked.limited} of {chosen.videos} videos {limits} decide the length, not the threshold"
+        )
     return told
 
 
 def _as_told(row: Row, wish: Wish) -> str:
-    return f"{row.value:g} ({wish.given_by(row):.1f} {'s' if wish.kind == 'montage_s' else 'an hour'})"
+    return f"{row.value:g} ({wish.given_by(row):.1f} {'s' if wish.kind == 'montage_s' else 'per hour'})"
 
 
 def _out_of_reach(rows: Sequence[Row], chosen: Row, wish: Wish, limits: str) -> str:
@@ -201,9 +203,9 @@ def _out_of_reach(rows: Sequence[Row], chosen: Row, wish: Wish, limits: str) -> 
     strictest, most = max(rows, key=lambda row: row.value), max(wish.given_by(row) for row in rows)
     if wish.given_by(strictest) > wish.amount:
         helps = f"stricter values, or lower {limits}" if wish.kind == "montage_s" else "stricter values"
-        return f"even the strictest value, {_as_told(strictest, wish)}, gives more; what would help: {helps}"
+        return f"even the strictest value, {_as_told(strictest, wish)}, gives more; this would help: {helps}"
     if wish.kind == "montage_s" and chosen.picked.limited:
         helps = f"higher {limits}"
     else:
         helps = "longer recordings" if wish.kind == "montage_s" else "recordings in which more happens"
-    return f"no value that was tried gives so much, {most:.1f} is the most; what would help: {helps}"
+    return f"no value reaches the target, {most:.1f} is the most; this would help: {helps}"

@@ -120,7 +120,7 @@ def best_of(bench: Workbench, library_key: str, library: Path, jobs: Sequence[Pr
 def _readable(bench: Workbench, library: Path, jobs: Sequence[Processed]) -> tuple[dict[str, _Video], dict[str, str]]:
     """Videos by key, and of those left out the code of the error. Equal copies are one video."""
     if not library.is_dir():
-        raise LibraryOffline(f"{printable(library)} is not there")
+        raise LibraryOffline(f"{printable(library)} does not exist")
     videos: dict[str, _Video] = {}
     left_out: dict[str, str] = {}
     for job in sorted(jobs, key=lambda job: (job.video_key, job.path)):
@@ -137,7 +137,7 @@ def _readable(bench: Workbench, library: Path, jobs: Sequence[Processed]) -> tup
 def _read(bench: Workbench, job: Processed) -> _Video:
     """Looks at artifacts and `stat`; of the recording nothing is read."""
     if job.full is None:
-        raise MissingFile(f"{printable(job.path)} was never read whole")
+        raise MissingFile(f"{printable(job.path)} was never read completely")
     media, sound, found = (_artifact(bench, job, stage) for stage in ("fingerprint", "energy", "detections"))
     info = MediaInfo.from_json(media.read_json("media.json"))
     if info.video is None:

@@ -53,7 +53,7 @@ def _hear(helpers: Sequence[Helper]) -> Iterator[Any]:
 def _check_whole(heard: _Heard) -> None:
     """The last line of a process that got through is a word of its own."""
     if heard.unread != b"done":
-        raise WorkerCrashed(f"a helper process ({heard.helper.pid}) died before it was through")
+        raise WorkerCrashed(f"a helper process ({heard.helper.pid}) died before it was finished")
 
 
 def _told(run: Callable[[Item], Any], items: Sequence[Item]) -> Callable[[IO[bytes]], None]:

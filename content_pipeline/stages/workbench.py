@@ -64,7 +64,7 @@ class Workbench:
         """The video's file, at whichever of its paths is still there."""
         known = _whole_copy(self.videos.with_key(key), key)
         if not known.root.is_dir():
-            raise LibraryOffline(f"{printable(known.root)} is not there")
+            raise LibraryOffline(f"{printable(known.root)} does not exist")
         with open_source(known.path, known.root) as source:
             yield source, known
 
@@ -124,5 +124,5 @@ def obtain(bench: Workbench, stage: Stage, key: str, make: Callable[[Draft], Non
         reached(f"{stage}_sealed")
     made = bench.artifacts.find(stage, key)
     if made is None:
-        raise FileInUse(f"the {stage} artifact {key[:12]} was damaged as soon as it was written")
+        raise FileInUse(f"the {stage} artifact {key[:12]} was damaged right after it was written")
     return StageResult(stage, key, made, False, time.monotonic() - started)

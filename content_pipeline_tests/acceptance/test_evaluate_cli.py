@@ -72,7 +72,7 @@ def test_the_table_says_when_an_empty_montage_counts(labels: Path, tmp_path: Pat
     assert "count as a share of 0" not in usual.stdout
 
     strict = evaluate("--labels", labels, "--set", "detection.sensitivity=100", cwd=tmp_path)
-    assert "1 clip with fights came to an empty montage, which counts as a share of 0" in strict.stdout
+    assert "1 clip with fights gave an empty montage, which counts as a share of 0" in strict.stdout
 
 
 def test_a_long_name_takes_one_line_of_the_table_and_no_quiet_clip_means_no_number(

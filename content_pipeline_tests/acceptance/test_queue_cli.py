@@ -92,7 +92,7 @@ def test_the_status_block_reads_as_documented(library: Path, tmp_path: Path):
         (["show", "nothing"], "no job starts with"),
         (["cancel"], "say which jobs"),
         (["resume"], "say which jobs"),
-        (["retry", "--since", "soon"], "is no time"),
+        (["retry", "--since", "soon"], "is not a time"),
         (["clear"], "use --yes"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -47,7 +47,7 @@ def test_a_value_is_found_applied_used_and_taken_back(library: Path, tmp_path: P
     assert "1 video, 30 s of recording" in shown.stdout
     found = tune(library, "--values", "100", "--apply")
     assert (found["value"], found["applied"]["value"], found["videos"]) == (100, 100, 1)
-    assert found["remarks"] == ["100 picks nothing from any video"]
+    assert found["remarks"] == ["100 picks nothing in any video"]
 
     planned = json.loads(content_ai("plan", "-i", library, "--json", *SHORT, cwd=tmp_path).stdout)
     (row,) = planned["videos"]
@@ -64,9 +64,9 @@ def test_a_value_is_found_applied_used_and_taken_back(library: Path, tmp_path: P
     assert json.loads(content_ai("queue", "check", "--json", cwd=tmp_path).stdout) == {"violations": []}
 
     reset = content_ai("tune", "-i", library, "--reset", cwd=tmp_path)
-    assert "detection.sensitivity 100 counts no longer" in reset.stdout
+    assert "detection.sensitivity 100 is no longer used" in reset.stdout
     assert tune(library)["now"] == {"setting": "sensitivity", "value": 2.5, "calibrated": False}
-    assert "Nothing was applied" in content_ai("tune", "-i", library, "--reset", cwd=tmp_path).stdout
+    assert "No calibration was applied" in content_ai("tune", "-i", library, "--reset", cwd=tmp_path).stdout
 
 
 def test_a_calibration_that_counts_is_told_wherever_a_person_looks(library: Path, tmp_path: Path):
@@ -85,7 +85,7 @@ def test_a_calibration_that_counts_is_told_wherever_a_person_looks(library: Path
     assert said("process", "-i", library, *SHORT).count(note) == 1
     assert "alibrated:" not in said("process", "-i", library, *SHORT, "--set", "detection.sensitivity=2.5")
     story = said("queue", "show", library)
-    assert f"applied {told} (wish: 0.01 s of montage per video)\n" in story
+    assert f"applied {told} (target: 0.01 s of montage per video)\n" in story
     assert "pending -> pending: asked for by a person" in story
     assert "None" not in story
     assert f"Calibrated: {told} for {library}" in said("config", "show")
@@ -94,7 +94,7 @@ def test_a_calibration_that_counts_is_told_wherever_a_person_looks(library: Path
     assert json.loads(said("queue", "check", "--json")) == {"violations": []}
 
     said("tune", "-i", library, "--reset")
-    assert "reset since" in said("queue", "show", library)
+    assert "no longer used" in said("queue", "show", library)
 
 
 def test_what_is_recommended_names_its_value_and_would_help(library: Path, tmp_path: Path):
@@ -102,10 +102,10 @@ def test_what_is_recommended_names_its_value_and_would_help(library: Path, tmp_p
         return content_ai("tune", "-i", library, *SHORT, *arguments, cwd=tmp_path, env={"COLUMNS": "120"}).stdout
 
     named = said("--values", "3")
-    assert "<- chosen" in named and "<- wish" not in named
-    assert "`--apply` makes sensitivity 3 count for this library." in named
+    assert "<- chosen" in named and "<- target" not in named
+    assert "`--apply` uses sensitivity 3 for this library." in named
     out_of_reach = said("--montage-s", "80")
-    assert "<- wish" in out_of_reach and "what would help: longer recordings" in out_of_reach
+    assert "<- target" in out_of_reach and "this would help: longer recordings" in out_of_reach
     assert "--apply" not in out_of_reach
 
 
@@ -130,7 +130,7 @@ def test_a_reset_wins_over_a_calibration_that_was_killed_half_way(library: Path,
     killed = content_ai(*command, cwd=tmp_path, env={"CONTENT_AI_KILL_AT": "calibration_claimed"})
     assert killed.returncode == -9
     reset = content_ai("tune", "-i", library, "--reset", cwd=tmp_path)
-    assert "Nothing was applied" in reset.stdout and "that waited is cancelled" in reset.stdout
+    assert "No calibration was applied" in reset.stdout and "waiting calibration is cancelled" in reset.stdout
     assert content_ai("queue", "process", *SHORT, cwd=tmp_path).returncode == 0
     assert tune(library)["applied"] is None
 
@@ -141,7 +141,7 @@ def test_a_setting_that_makes_no_difference_is_named_and_nothing_is_proposed(lib
         said = content_ai("tune", "-i", library, *SHORT, *fixed, *more, cwd=tmp_path, env={"COLUMNS": "120"})
         assert said.returncode == 0, said.stderr
         assert "sensitivity makes no difference here" in said.stdout and "--setting rms_threshold" in said.stdout
-        assert "<- wish" not in said.stdout and "`--apply`" not in said.stdout
+        assert "<- target" not in said.stdout and "`--apply`" not in said.stdout
         assert ("Nothing was applied." in said.stdout) == bool(more)
     assert tune(library)["applied"] is None
 

@@ -95,7 +95,7 @@ def test_the_history_says_who_did_what_when_and_why(manifest: Manifest, clock: C
     claimed, failed = manifest.history(job_id)
     assert (claimed.attempt, claimed.worker_id, claimed.reason) == (1, "somebody", "claimed")
     assert (failed.attempt, failed.worker_id, failed.run_id) == (1, "somebody", "run-1")
-    assert failed.reason == "attempt 1 of 3 failed; again in 30 s"
+    assert failed.reason == "attempt 1 of 3 failed; retried in 30 s"
     assert (failed.timestamp - claimed.timestamp).total_seconds() == 10
     assert failed.timestamp.tzinfo is UTC
     assert [*manifest.history("unheard of"), *manifest.attempts("unheard of")] == []

@@ -477,6 +477,6 @@ def test_a_calibration_that_waits_is_delivered_by_a_run_with_what_was_asked_of_i
 def test_without_a_wish_the_asset_makes_the_table_and_says_why_nothing_is_applied(launched: LaunchedProject):
     assert launched.ends(launch(launched)) is dg.DagsterRunStatus.SUCCESS
     said = materialized(launched)
-    assert said["applied"].startswith("no: nothing is wished for")
+    assert said["applied"].startswith("no: no target is set")
     assert len(said["values"]) > 10
     assert Calibrations(launched.manifest.engine).of_library(launched.library) is None

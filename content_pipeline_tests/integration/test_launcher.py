@@ -174,7 +174,7 @@ def test_a_partition_that_is_being_worked_on_is_refused(long_game: LaunchedProje
     eventually(lambda: long_game.job("game.mp4").run_id, "the job runs")
     second = long_game.launch_by_hand(long_game.job("game.mp4").video_key)
     assert long_game.ends(second) is FAILURE
-    assert any(f"is being worked on already, by run {run}" in message for message in long_game.messages(second))
+    assert any(f"is already being processed by run {run}" in message for message in long_game.messages(second))
     assert long_game.job("game.mp4").run_id == run
     assert long_game.status(run) is dg.DagsterRunStatus.STARTED
 
@@ -285,7 +285,7 @@ def test_runs_that_fail_before_they_claim_do_not_follow_each_other_for_ever(game
         assert due_deliveries(game.settings, instance, datetime.now(UTC)) == []
     job = game.job("game.mp4")
     assert (job.status, job.attempt_count) == (State.PENDING, 1)
-    assert "before they got to work" in job.last_error
+    assert "before they started to work" in job.last_error
 
 
 def test_a_supervisor_that_hangs_is_replaced(long_game: LaunchedProject):

@@ -133,7 +133,7 @@ def test_every_setting_says_what_it_does():
 
 
 def test_only_one_thing_can_be_wished_for_of_a_calibration():
-    with pytest.raises(BadSettings, match="only one of `montage_s` and `per_hour`"):
+    with pytest.raises(BadSettings, match="only one target can be set"):
         load(flags={"calibration.montage_s": 60, "calibration.per_hour": 5}, env={})
 
 

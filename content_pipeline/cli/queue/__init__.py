@@ -13,7 +13,7 @@ from content_pipeline.cli.queue.tidy import check, clear, prune, scrub
 
 @click.group()
 def queue() -> None:
-    """Look at the jobs, and steer them."""
+    """List, retry, cancel and clean up jobs."""
 
 
 for command in (status, list_jobs, show, process, retry, cancel, discard, resume, clear, prune, check, scrub, rebuild):

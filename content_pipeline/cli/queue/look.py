@@ -98,8 +98,8 @@ def why_work_waits(manifest: Manifest) -> list[str]:
 
 @click.command("list")
 @click.option("--status", "state", type=click.Choice([*map(str, State), STALE]), help="Only this state.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="At most this many.")
-@click.option("--offset", default=0, type=click.IntRange(min=0), help="Pass over this many.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="Maximum number of jobs.")
+@click.option("--offset", default=0, type=click.IntRange(min=0), help="Skip this many.")
 @which_options
 @queue_options
 def list_jobs(state: str | None, limit: int, offset: int, **given: Any) -> int:
@@ -132,7 +132,7 @@ def shown_status(job: Job, stale: Collection[str]) -> str:
 @click.argument("job_id")
 @queue_options
 def show(job_id: str, **given: Any) -> int:
-    """Tell a job's whole story. The id may be shortened, or be the path of its recording or library."""
+    """Show everything about a job. The id may be shortened, or be the path of its recording or library."""
     as_json = given.pop("as_json")
     manifest = manifest_of(given)
     by_path = (manifest.find(kind, str(one_spelling(Path(job_id)))) for kind in QueueType)
@@ -176,9 +176,9 @@ def _print_job(job: Job, status: str) -> None:
 def _as_applied(job: Job, in_force: Applied | None) -> str:
     """What a calibration came to, and whether it still counts: it can be reset, or outdone by another."""
     found = job.results
-    wish = "" if found["wish"] is None else f" (wish: {wished(found['wish'])})"
+    wish = "" if found["wish"] is None else f" (target: {wished(found['wish'])})"
     counts = in_force is not None and in_force.key == job.stage_keys.get("calibration")
-    return f"applied detection.{found['setting']} {found['value']:g}{wish}{'' if counts else '; reset since'}"
+    return f"applied detection.{found['setting']} {found['value']:g}{wish}{'' if counts else '; no longer used'}"
 
 
 def as_document(job: Job, stale: Collection[str]) -> dict[str, Any]:

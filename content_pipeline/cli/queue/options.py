@@ -73,5 +73,5 @@ def duration(text: str) -> timedelta:
     """`90s`, `30m`, `12h`, `7d`, `2w`."""
     number, unit = text[:-1], text[-1:]
     if not number.isdecimal() or unit not in _UNITS_S or int(number) * _UNITS_S[unit] > LONGEST_S:
-        raise BadSettings(f"{text!r} is no time: write for example 30m, 12h or 7d")
+        raise BadSettings(f"{text!r} is not a time: write for example 30m, 12h or 7d")
     return timedelta(seconds=int(number) * _UNITS_S[unit])

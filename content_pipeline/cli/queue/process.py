@@ -18,11 +18,11 @@ from content_pipeline.workers.orphans import rescue_orphans
 
 
 @click.command()
-@click.option("-w", "--workers", type=int, help="Videos processed at once [one per core].")
+@click.option("-w", "--workers", type=int, help="Videos processed at the same time [one per core].")
 @click.option("--max-jobs", type=click.IntRange(min=1), help="Stop after this many jobs.")
 @queue_options
 def process(workers: int | None, max_jobs: int | None, **given: Any) -> int:
-    """Work on what is queued; enqueues nothing new."""
+    """Process the jobs in the queue, whatever folder they came from. Enqueues nothing."""
     from content_pipeline.cli.process import Request, finish, run_batch
     from content_pipeline.library.scan import Scan
 

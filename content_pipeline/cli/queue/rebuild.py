@@ -15,7 +15,7 @@ from content_pipeline.manifest.opening import open_manifest
 @click.command()
 @queue_options
 def rebuild(**given: Any) -> int:
-    """Add what the manifest has lost and Dagster still knows. Processes nothing, and changes no job that is there."""
+    """Rebuild a lost manifest from Dagster's records. Processes nothing and changes no existing job."""
     as_json = given.pop("as_json")
     settings = settings_of(given)
     manifest = open_manifest(settings)
@@ -28,7 +28,7 @@ def rebuild(**given: Any) -> int:
     if as_json:
         print_document(document)
     elif rebuilt is None:
-        print_result("Dagster has no records here: there is nothing to rebuild from.")
+        print_result("There are no Dagster records here to rebuild from.")
     else:
         print_result(as_told(rebuilt))
         if rebuilt.unknown:

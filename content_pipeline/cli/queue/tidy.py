@@ -31,13 +31,13 @@ from content_pipeline.manifest.videos import VideoStore
 
 
 @click.command()
-@click.option("--manifest", "whole", is_flag=True, help="Forget everything the manifest knows, history included.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and stop.")
+@click.option("--manifest", "whole", is_flag=True, help="Delete everything in the manifest, history included.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @which_options
 @queue_options
 def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
-    """Remove jobs that are not running. Artifacts and history stay, so that doing them again costs little."""
+    """Remove jobs that are not running. Artifacts and history stay, so that processing again is cheap."""
     as_json = given.pop("as_json")
     settings = settings_of(given)
     manifest = open_manifest(settings)
@@ -59,10 +59,10 @@ def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
 
 @click.command()
 @click.option("--older-than", default="90d", show_default=True, help="Age, e.g. 12h, 30d.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @queue_options
 def prune(older_than: str, yes: bool, **given: Any) -> int:
-    """Forget old history, the finished jobs of recordings that are gone, and artifacts that nothing uses."""
+    """Delete old history, finished jobs of recordings that are gone, unused artifacts and old logs."""
     as_json = given.pop("as_json")
     settings = settings_of(given)
     manifest = open_manifest(settings)
@@ -99,11 +99,13 @@ def check(**given: Any) -> int:
 
 
 @click.command()
-@click.option("--share", default=0.05, show_default=True, type=click.FloatRange(0, 1), help="Share of the recordings.")
+@click.option(
+    "--share", default=0.05, show_default=True, type=click.FloatRange(0, 1), help="Share of the recordings to read."
+)
 @click.option("--all", "everything", is_flag=True, help="Every recording.")
 @queue_options
 def scrub(share: float, everything: bool, **given: Any) -> int:
-    """Read a share of the recordings in full, and find those that changed without a sign."""
+    """Read a share of the recordings in full, to find changes that size and times do not show."""
     from content_pipeline.library.scrub import scrub as read_again
 
     as_json = given.pop("as_json")

@@ -39,12 +39,12 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
     # key: one edge over all partitions would call every video of every library stale for the sake of one.
     @dg.asset(**options)
     def calibration(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
-        """The threshold that gives a library what is wished for, and what each other value would pick.
+        """The threshold that reaches the target of a library, and what each other value would pick.
 
-        The wish is in the settings: the length of a montage (`calibration.montage_s`), or how many moments an hour
-        are found (`calibration.per_hour`). The value counts for the videos of the library at once; they are decided
-        anew by the next backfill or `content-ai process`. Without a wish only the table is made. Reads cached
-        curves only: nothing is decoded, and nothing rendered.
+        The target is in the settings: the length of a montage (`calibration.montage_s`), or how many moments an hour
+        are found (`calibration.per_hour`). The value applies to the videos of the library at once; the next
+        backfill or `content-ai process` uses it. Without a target only the table is made. Reads cached curves only:
+        nothing is decoded or rendered.
         """
         with boundary("calibration", carrier, context) as meter:
             done = _calibrate(context, workbench.settings, carrier)
@@ -84,7 +84,7 @@ def _metadata(done: Calibrated) -> dict[str, Any]:
         "hours": round(found["hours"], 3),
         "setting": found["setting"],
         "now": found["now"]["value"],
-        "wish": "none" if wish is None else f"{wish['kind']} {wish['amount']:g}",
+        "target": "none" if wish is None else f"{wish['kind']} {wish['amount']:g}",
         "applied": f"no: {done.told}" if done.applied is None else "yes",
         "remarks": "; ".join(found["remarks"]) or "none",
         "values": _table(found["table"]),

@@ -20,7 +20,7 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
         **asset_options(settings, "detections", {"python"}),
     )
     def detections(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
-        """The moments worth watching, and for every moment that was passed over the rule that did it.
+        """The moments worth watching, and for every dropped moment the rule that dropped it.
 
         Reads the cached curves only: deciding again takes milliseconds.
         """

@@ -16,7 +16,7 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
     def energy(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
         """The sound as curves, one value every 23 ms: plain level, percussive level, broadband level, punch.
 
-        This is the only stage that decodes the whole recording. Changing a threshold never comes back here.
+        This is the only stage that decodes the whole recording. Changing a threshold does not run it again.
         """
         with boundary("energy", carrier, context) as meter:
             sound = run(workbench, context.partition_key)

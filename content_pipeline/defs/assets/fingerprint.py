@@ -20,7 +20,7 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
     def fingerprint(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
         """What the recording holds: a digest of every byte, and what the file says of its picture and sound.
 
-        A file that was only touched, renamed or moved keeps its digest, and nothing after it is done again.
+        A file that was only touched, renamed or moved keeps its digest, and nothing is recomputed.
         """
         with boundary("fingerprint", carrier, context) as meter:
             content = run(workbench, context.partition_key)

@@ -19,7 +19,7 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
     def montage(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
         """The highlights, cut and joined into one video that plays anywhere.
 
-        Clips are kept one by one: changing the order or dropping one cuts nothing anew. A recording
+        Clips are cached one by one: changing the order or dropping one renders no clip again. A recording
         without highlights has no montage, and that is a success.
         """
         with boundary("montage", carrier, context) as meter:

@@ -70,12 +70,12 @@ def test_what_cannot_be_reached_gives_the_most_there_is_and_says_so():
     chosen = nearest(rows, montage(60))
     assert chosen.value == 1
     assert remarks(rows, chosen, montage(60), OutputSettings()) == [
-        "no value that was tried gives so much, 30.0 is the most; what would help: longer recordings"
+        "no value reaches the target, 30.0 is the most; this would help: longer recordings"
     ]
     assert not is_in_reach(rows, montage(60))
     limited = [row(1, 30, limited=1), row(2, 20)]
     (told,) = remarks(limited, limited[0], montage(60), OutputSettings())
-    assert told.endswith("what would help: higher output.max_duration_s (90) and output.max_segments (12)")
+    assert told.endswith("this would help: higher output.max_duration_s (90) and output.max_segments (12)")
 
 
 def test_what_even_the_strictest_value_exceeds_gives_the_least_there_is_and_says_so():
@@ -83,7 +83,7 @@ def test_what_even_the_strictest_value_exceeds_gives_the_least_there_is_and_says
     chosen = nearest(rows, montage(5))
     assert chosen.value == 2
     (told,) = remarks(rows, chosen, montage(5), OutputSettings())
-    assert told.startswith("even the strictest value, 2 (20.0 s), gives more; what would help: stricter values")
+    assert told.startswith("even the strictest value, 2 (20.0 s), gives more; this would help: stricter values")
     assert not is_in_reach(rows, montage(5))
 
 
@@ -93,7 +93,7 @@ def test_a_value_that_picks_nothing_is_not_taken_while_another_picks_something(a
     chosen = nearest(rows, montage(amount))
     assert chosen.value == taken(rows, montage(amount), now=7) == 6
     assert remarks(rows, chosen, montage(amount), OutputSettings()) == [
-        "nothing nearer lies between 6 (39.0 s) and 7 (0.0 s)"
+        "there is no closer value between 6 (39.0 s) and 7 (0.0 s)"
     ]
 
 
@@ -101,8 +101,8 @@ def test_where_every_value_picks_nothing_it_is_said():
     rows = [row(6, 0), row(7, 0)]
     assert taken(rows, montage(15), now=6) == 6
     chosen = rows[0]
-    assert remarks(rows, chosen, montage(15), OutputSettings())[0] == "6 picks nothing from any video"
-    assert remarks(rows, chosen, None, OutputSettings()) == ["6 picks nothing from any video"]
+    assert remarks(rows, chosen, montage(15), OutputSettings())[0] == "6 picks nothing in any video"
+    assert remarks(rows, chosen, None, OutputSettings()) == ["6 picks nothing in any video"]
 
 
 def test_the_value_that_counts_now_is_kept_when_another_gives_hardly_anything_else():
@@ -139,7 +139,8 @@ def test_moments_that_all_become_one_do_not_meet_a_wish_for_few():
 def test_the_limits_of_the_montage_are_named_when_they_decide():
     rows = [row(1, 900, videos=10, limited=9), row(2, 800, videos=10, limited=6)]
     (told,) = remarks(rows, nearest(rows, montage(90)), montage(90), OutputSettings())
-    assert told == "in 9 of 10 videos output.max_duration_s (90) and output.max_segments (12) decide, not the threshold"
+    limits = "output.max_duration_s (90) and output.max_segments (12)"
+    assert told == f"in 9 of 10 videos {limits} decide the length, not the threshold"
 
 
 def test_values_between_two_of_the_table_lead_to_the_wish():
