@@ -80,6 +80,12 @@ def wished(wish: dict[str, Any]) -> str:
     return f"{wish['amount']:g} {WISHES[wish['kind']]}"
 
 
+def scope_in_words(scope: str) -> str:
+    """What a breaker pauses: `everything`, `library:/videos` or `stage:energy`."""
+    kind, _, name = scope.partition(":")
+    return f"{kind} {name}" if name else "all work"
+
+
 def shortened(text: str, most: int) -> str:
     """Without its middle when it is too long: names often differ at their ends."""
     if len(text) <= most:

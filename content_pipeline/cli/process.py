@@ -15,7 +15,7 @@ import click
 from content_pipeline.agenda import made_by_us
 from content_pipeline.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, EXIT_USAGE
 from content_pipeline.cli.options import resolve, settings_options
-from content_pipeline.cli.printing import counted, print_document, print_error, print_note
+from content_pipeline.cli.printing import counted, print_document, print_error, print_note, scope_in_words
 from content_pipeline.errors import EnvironmentalError, LibraryOffline, MissingFile, hint_for, printable
 from content_pipeline.library.keys import one_spelling
 from content_pipeline.library.scan import Scan, scan
@@ -127,7 +127,7 @@ def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, secon
 
         print_report(batch.outcomes, document["totals"], request.settings, request.no_process)
     for scope, code, message in paused:
-        print_error(f"paused ({scope}, {code}): {message}", hint_for(code))
+        print_error(f"{scope_in_words(scope)} is paused ({code}): {message}", hint_for(code))
     if interrupted:
         print_note("Interrupted. Nothing is lost: the same command goes on where it stopped.")
         return EXIT_INTERRUPTED

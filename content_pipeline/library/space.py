@@ -26,7 +26,7 @@ def check_space(input_bytes: int, settings: Settings) -> None:
         free = free_bytes(folder)
         if free < needed:
             raise DiskFull(
-                f"{printable(folder)} has {free / 1e9:.1f} GB free; {needed / 1e9:.1f} GB are needed to go on"
+                f"{printable(folder)} has {free / 1e9:.1f} GB free; {needed / 1e9:.1f} GB is needed to continue"
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from content_pipeline.cli.live import audio_track
-from content_pipeline.cli.printing import print_document, print_result, wished
+from content_pipeline.cli.printing import print_document, print_result, scope_in_words, wished
 from content_pipeline.cli.queue.options import manifest_of, queue_options, which_of, which_options
 from content_pipeline.errors import hint_for, printable
 from content_pipeline.library.keys import one_spelling
@@ -88,8 +88,10 @@ def why_work_waits(manifest: Manifest) -> list[str]:
     for breaker in manifest.breakers():
         if breaker.until is not None:
             left_s = max(0, round((breaker.until - now).total_seconds()))
-            when = f"tried again in {left_s} s" if left_s else "tried with the next job"
-            reasons.append(f"{breaker.scope} is paused ({breaker.error_code}: {breaker.message}); {when}")
+            when = f"tried again in {left_s} s" if left_s else "the next job tries again"
+            reasons.append(
+                f"{scope_in_words(breaker.scope)} is paused ({breaker.error_code}: {breaker.message}); {when}"
+            )
     later = Catalog(manifest.engine).next_due()
     if later is not None and later > now:
         reasons.append(f"the next retry is due in {round((later - now).total_seconds())} s")

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import click
 
 from content_pipeline.cli.options import resolve, settings_options
-from content_pipeline.errors import BadSettings
 from content_pipeline.library.keys import one_spelling
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import QueueType
@@ -73,5 +72,5 @@ def duration(text: str) -> timedelta:
     """`90s`, `30m`, `12h`, `7d`, `2w`."""
     number, unit = text[:-1], text[-1:]
     if not number.isdecimal() or unit not in _UNITS_S or int(number) * _UNITS_S[unit] > LONGEST_S:
-        raise BadSettings(f"{text!r} is not a time: write for example 30m, 12h or 7d")
+        raise click.BadParameter(f"{text!r} is not a time: write for example 30m, 12h or 7d")
     return timedelta(seconds=int(number) * _UNITS_S[unit])
