@@ -51,6 +51,10 @@ class DatabaseUrl:
         return "://" not in self._real
 
     @property
+    def is_sqlite(self) -> bool:
+        return self.is_path or self._real.startswith("sqlite")
+
+    @property
     def identity(self) -> str:
         """The address for files that are left behind: tells two passwords apart, and gives away neither."""
         return self._masked if self._masked == self._real else f"{self._masked}#{slow_digest(self._real, self._masked)}"

@@ -33,6 +33,7 @@ def worker(
     from content_pipeline.cli.live import LiveProgress
     from content_pipeline.definitions import build_definitions
     from content_pipeline.launcher.home import dagster_home
+    from content_pipeline.launcher.spool import manifest_identity
     from content_pipeline.launcher.starting import drain_supervisor, is_outdated
     from content_pipeline.launcher.supervisor import Supervisor
     from content_pipeline.library.scan import Scan
@@ -42,10 +43,12 @@ def worker(
     nothing_yet = Scan(Path.cwd(), (), (), {})
     watcher = LiveProgress(nothing_yet, quiet=background)
     supervisor = Supervisor(home, settings, build_definitions, watcher, idle_seconds if background else None)
-    if not background:
+    in_place_of_another = not background or is_outdated(home, manifest_identity(settings))
+    if in_place_of_another:  # what it does is finished, or handed over
         drain_supervisor(home)
+    if not background:
         print_note(f"Waiting for runs in {home}; Ctrl-C stops.")
-    if supervisor.serve(in_place_of_another=not background or is_outdated(home)):
+    if supervisor.serve(in_place_of_another):
         return 0
     if background:
         return 0  # another one was first, and sees to the same launches

@@ -2,6 +2,9 @@
 
 A launch is a file that appears whole, and outlives whoever wrote it and whoever reads it. The supervisor, one
 per folder, holds a lock for as long as it lives: whoever can take that lock knows that there is none.
+
+No password is in these files. The supervisor has the manifest's from its own environment; a launch says by a digest
+which manifest it belongs to, so that one started with another password or database does not work on it.
 """
 
 from __future__ import annotations
@@ -18,12 +21,15 @@ from typing import IO, Any
 import dagster as dg
 
 from content_pipeline.artifacts import try_lock, write_whole
+from content_pipeline.database_url import slow_digest
+from content_pipeline.errors import BadSettings
 from content_pipeline.launcher.names import PARTITION_TAG, PRIORITY_TAG, job_tag_of, owner_of
 from content_pipeline.private_files import private_file, private_folder
-from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX
+from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, Settings, load
 from content_pipeline.workers.identity import is_in_this_place
 
 FOLDER = "launches"
+DB_VARIABLE = f"{ENV_PREFIX}DB"
 HUNG_S = 30.0  # at least: it is busy loading when it starts
 LAST_CHANCE_S = 3.0
 CARRIED_BEFORE = "somebody before"
@@ -41,6 +47,7 @@ class Launch:
     priority: int = 0
     launched_at: float = 0.0
     environment: dict[str, str] = field(default_factory=dict)
+    manifest: str | None = None  # its identity; None when the settings could not be read
     folder: str = "/"
     worker: str | None = None
     pid: int | None = None
@@ -53,7 +60,9 @@ class Launch:
 
 def launch_of(run: dg.DagsterRun) -> Launch:
     """What a supervisor needs to know; settings reach it the way they reached the process that launches."""
-    environment = {name: value for name, value in os.environ.items() if name.startswith(ENV_PREFIX)}
+    environment = {
+        name: value for name, value in os.environ.items() if name.startswith(ENV_PREFIX) and name != DB_VARIABLE
+    }
     config = Path(environment.get(f"{ENV_PREFIX}CONFIG", CONFIG_FILE_NAME)).absolute()
     if config.exists():
         environment[f"{ENV_PREFIX}CONFIG"] = str(config)
@@ -67,8 +76,27 @@ def launch_of(run: dg.DagsterRun) -> Launch:
         priority=int(run.tags.get(PRIORITY_TAG, "0")),
         launched_at=time.time(),
         environment=environment,
+        manifest=current_manifest(),
         folder=str(Path.cwd()),
     )
+
+
+def manifest_identity(settings: Settings) -> str:
+    """Which manifest, and with which password: differs when either does, and gives away none.
+
+    libpq's own variables count, `PGPASSWORD` among them; its files need not: they are read anew each time.
+    """
+    url = settings.manifest_url
+    libpq = sorted(one for one in os.environ.items() if one[0].startswith("PG"))
+    return url.identity if url.is_sqlite or not libpq else f"{url.identity}#{slow_digest(repr(libpq), str(url))}"
+
+
+def current_manifest() -> str | None:
+    """The identity of the manifest that the settings name here and now; None when they cannot be read."""
+    try:
+        return manifest_identity(load().settings)
+    except BadSettings:
+        return None
 
 
 class Spool:
@@ -96,6 +124,11 @@ class Spool:
     def run_ids(self) -> frozenset[str]:
         """Names only: cheap enough to be asked several times a second."""
         return self._names(".json")
+
+    def has_work_for(self, manifest: str | None) -> bool:
+        """Whether a launch waits that a supervisor of this manifest may take."""
+        launches = (self.get(run_id) for run_id in self.run_ids())
+        return any(launch is not None and launch.manifest in (None, manifest) for launch in launches)
 
     def remove(self, run_id: str) -> None:
         self._entry(run_id).unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import content_pipeline
-from content_pipeline.launcher.spool import Spool
+from content_pipeline.launcher.spool import Spool, current_manifest
 from content_pipeline.private_files import private_file
 from content_pipeline.workers.identity import is_in_this_place, send_signal
 
@@ -29,12 +29,9 @@ def ensure_supervisor(home: Path, idle_s: float = IDLE_S) -> None:
     card = Spool(home).supervisor()
     if card is not None and Spool(home).is_hung(card) and end_supervisor(card):
         card = None  # stopped, or stuck: its jobs' leases have run out, and its lock was in the way
-    if card is not None and card["build"] in (None, build()):
+    if on_its_way or (card is not None and _fits(card, current_manifest())):
         return
-    if card is None and on_its_way:
-        return
-    if card is not None:
-        drain_supervisor(home)  # it runs code of before an upgrade: what it does is finished, or handed over
+    # It takes the place of one that does not fit, once it has reached its own manifest.
     _started[home] = _start(home, idle_s), time.monotonic()
 
 
@@ -47,10 +44,17 @@ def _is_on_its_way(home: Path) -> bool:
     return latest is None or latest["pid"] != process.pid or not is_in_this_place(latest["worker"])
 
 
-def is_outdated(home: Path) -> bool:
-    """Whether a supervisor lives that runs other code than this."""
+def is_outdated(home: Path, manifest: str) -> bool:
+    """Whether a supervisor lives that runs other code than this, or serves another manifest or an old password."""
     card = Spool(home).supervisor()
-    return card is not None and card["build"] != build()
+    return card is not None and not _fits(card, manifest)
+
+
+def _fits(card: dict[str, Any], manifest: str | None) -> bool:
+    """Of one that has not said who it is yet, and where the settings cannot be read, the best is hoped."""
+    if card["build"] is None:
+        return True
+    return card["build"] == build() and (manifest is None or card.get("manifest") == manifest)
 
 
 def drain_supervisor(home: Path) -> None:

@@ -26,7 +26,7 @@ from content_pipeline.launcher.home import log_path
 from content_pipeline.launcher.names import parse_job_tag
 from content_pipeline.launcher.outcome import Outcome, Watcher
 from content_pipeline.launcher.runs import Compose, Runs
-from content_pipeline.launcher.spool import Launch, Spool
+from content_pipeline.launcher.spool import Launch, Spool, manifest_identity
 from content_pipeline.launcher.starting import build
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.opening import open_manifest
@@ -53,6 +53,7 @@ class Supervisor:
         self, home: Path, settings: Settings, compose: Compose, watcher: Watcher, idle_s: float | None
     ) -> None:
         self._spool = Spool(home)
+        self._identity = manifest_identity(settings)
         self._settings = settings
         self._compose = compose
         self._idle_s = idle_s
@@ -74,16 +75,19 @@ class Supervisor:
             "worker": self._hands.id,
             "pid": os.getpid(),
             "build": build(),
+            "manifest": self._identity,
             "lease_s": self._settings.queue.lease_s,
         }
-        patience_s = self._settings.queue.grace_s + HAND_OVER_S if in_place_of_another else HAND_OVER_S
+        # Whoever gives way lets its jobs end first, and may have to find out that its manifest does not answer.
+        queue = self._settings.queue
+        patience_s = queue.grace_s + queue.give_up_s + HAND_OVER_S if in_place_of_another else HAND_OVER_S
         while True:
             with self._spool.supervising(card, patience_s) as alone:
                 if not alone:
                     return False
                 self._work()
             # A launch that came while the lock was given up found a supervisor, and started none.
-            if self._drain_by_s is not None or not self._spool.run_ids():
+            if self._drain_by_s is not None or not self._spool.has_work_for(self._identity):
                 return True
 
     def _work(self) -> None:
@@ -124,7 +128,7 @@ class Supervisor:
             return self._drain_by_s is not None and now_s > self._drain_by_s
         if self._drain_by_s is not None:
             return True
-        if self._waiting:
+        if any(self._serves(one.launch) for one in self._waiting.values()):
             self._busy_s = now_s
         return self._idle_s is not None and now_s - self._busy_s > self._idle_s
 
@@ -151,9 +155,22 @@ class Supervisor:
         now_s = time.monotonic()
         due = [one for one in self._waiting.values() if one.not_before_s <= now_s]
         for one in sorted(due, key=lambda one: (-one.launch.priority, one.launch.launched_at)):
-            if not self._hands.has_room:
-                return
-            self._try_to_start(one)
+            if not self._serves(one.launch):
+                self._put_off(
+                    one, f"it is of another manifest or password than this worker's ({self._settings.manifest_url})"
+                )
+            elif self._hands.has_room:
+                self._try_to_start(one)
+
+    def _serves(self, launch: Launch) -> bool:
+        """Another's launch costs nothing: it waits for a supervisor that was started with what it needs."""
+        return launch.manifest in (None, self._identity)
+
+    def _put_off(self, one: _Waiting, why: str) -> None:
+        one.not_before_s = time.monotonic() + ASK_AGAIN_S
+        if one.why != why:
+            one.why = why
+            self._runs.note(one.launch.run_id, f"Waiting: {why}.")
 
     def _try_to_start(self, one: _Waiting) -> None:
         launch = one.launch
@@ -170,10 +187,7 @@ class Supervisor:
             decision = Refused(f"{type(error).__name__}: {error}")
         match decision:
             case NotYet(why):
-                one.not_before_s = time.monotonic() + ASK_AGAIN_S
-                if one.why != why:
-                    one.why = why
-                    self._runs.note(launch.run_id, f"Waiting: {why}.")
+                self._put_off(one, why)
             case Refused(why, needless):
                 del self._waiting[launch.run_id]
                 self._end(launch.run_id, f"Nothing to do: {why}." if needless else f"Refused: {why}.", needless)
@@ -192,7 +206,8 @@ class Supervisor:
         with contextlib.chdir(launch.folder):
             settings = load(env=launch.environment).settings
             places = {
-                "db": settings.manifest_url,
+                # Its identity is ours, and the launch holds no password.
+                "db": settings.manifest_url if launch.manifest is None else self._settings.manifest_url,
                 "state_dir": settings.state_dir.absolute(),
                 "output_dir": settings.output_dir.absolute(),
             }
@@ -229,7 +244,7 @@ class Supervisor:
                 self._hands.stop(self._hands.held[run_id])
                 continue
             waiting = self._waiting.pop(run_id, None)
-            if waiting is not None and waiting.launch.job_tag is not None:
+            if waiting is not None and waiting.launch.job_tag is not None and self._serves(waiting.launch):
                 job_id, _ = parse_job_tag(waiting.launch.job_tag)
                 self._manifest.cancel(Which(job_ids=[job_id], if_possible=True))
             self._end(run_id, "Terminated before a worker took it.", cancelled=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,14 +20,9 @@ ENCODED = "s3cr3t%40f%2Fx%3Ay"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[postgres.Server]:
-    """Asks for passwords: over TCP, by SCRAM."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    started = postgres.start(durable=False, port=port)
-    started.execute(f"CREATE ROLE me LOGIN SUPERUSER PASSWORD '{SECRET}'")
-    yield started
-    started.stop()
+    with postgres.with_passwords() as started:
+        started.execute(f"CREATE ROLE me LOGIN SUPERUSER PASSWORD '{SECRET}'")
+        yield started
 
 
 @pytest.fixture

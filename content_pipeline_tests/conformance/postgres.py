@@ -8,11 +8,14 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -69,6 +72,19 @@ def server() -> Server:
     # Children forked by a test must not stop their parent's server.
     atexit.register(lambda: started.stop() if os.getpid() == owner else None)
     return started
+
+
+@contextmanager
+def with_passwords() -> Iterator[Server]:
+    """One that listens at a port, and asks for a password there."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = start(durable=False, port=port)
+    try:
+        yield started
+    finally:
+        started.stop()
 
 
 def start(durable: bool, port: int | None = None) -> Server:
