@@ -17,7 +17,7 @@ from content_pipeline.library.scan import Found, Scan, look_again
 from content_pipeline.library.settle import is_settled
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.catalog import Brief, Catalog, Rename
-from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.model import Request
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
@@ -41,7 +41,7 @@ def calibrated_recipe(settings: Settings, applied: Applied) -> Recipe:
     return recipe_of(applied.onto(settings), calibrated)
 
 
-def made_by_us(settings: Settings) -> Callable[[Path], bool]:
+def made_by_us(settings: Settings, access: Access = Access.MAKE) -> Callable[[Path], bool]:
     """What a scan must not take for recordings: our state, and what we published."""
     state, output = (os.path.realpath(folder) for folder in (settings.state_dir, settings.output_dir))
     state_name = Path(state).name
@@ -49,7 +49,7 @@ def made_by_us(settings: Settings) -> Callable[[Path], bool]:
 
     @cache
     def known() -> tuple[set[str], set[str]]:
-        catalog = Catalog(open_engine(settings.manifest_url))
+        catalog = Catalog(open_manifest(settings, access).engine)
         return catalog.keys(), catalog.output_files()
 
     def is_ours(path: Path) -> bool:
@@ -75,11 +75,13 @@ class Enqueued:
 
 
 class Agenda:
-    def __init__(self, settings: Settings, force: bool = False, priority: int = 0) -> None:
+    def __init__(
+        self, settings: Settings, force: bool = False, priority: int = 0, access: Access = Access.MAKE
+    ) -> None:
         self._settings = settings
         self._force = force
         self._priority = priority
-        self.manifest = open_manifest(settings)
+        self.manifest = open_manifest(settings, access)
         self.catalog = Catalog(self.manifest.engine)
         self.recipe = recipe_of(settings)
         self._recipes = {self.recipe.config_hash: self.recipe}  # all that a plan compared with

@@ -25,7 +25,13 @@ class PipelineError(Exception):
 
     code: ClassVar[str] = "internal_error"
     policy: ClassVar[RetryPolicy] = RetryPolicy.TRANSIENT
-    hint: ClassVar[str] = "This is a bug: please report it. CONTENT_AI_DEBUG=1 and the run's log show the traceback."
+    hint: str = "This is a bug: please report it. CONTENT_AI_DEBUG=1 and the run's log show the traceback."
+
+    def __init__(self, *args: object, hint: str | None = None) -> None:
+        """`hint` in place of the general one, where more is known: the very path to move, the command to type."""
+        super().__init__(*args)
+        if hint is not None:
+            self.hint = hint
 
 
 class PermanentError(PipelineError):
@@ -88,6 +94,21 @@ class LimitExceeded(PermanentError):
 class BadSettings(PermanentError):
     code = "bad_settings"
     hint = "`content-ai config show` lists every setting, its value and where it came from."
+
+
+class ForeignDatabase(BadSettings):
+    code = "foreign_database"
+    hint = "Nothing in it was changed. Name another file or database for the manifest: `--db`, or the setting `db`."
+
+
+class OldSchema(BadSettings):
+    code = "old_schema"
+    hint = "Commands that only look change nothing: the next `content-ai process` brings the manifest up to date."
+
+
+class NoManifest(BadSettings):
+    code = "no_manifest"
+    hint = "Look for a slip in `--db` or the setting `db`; `content-ai process` makes a manifest, looking makes none."
 
 
 class BadLabels(PermanentError):
@@ -168,6 +189,11 @@ class DatabaseAway(EnvironmentalError):
 class DatabaseBusy(DatabaseAway):
     code = "database_busy"
     hint = "Other processes use the manifest for long at a time; work continues afterwards. Fewer workers may help."
+
+
+class DatabaseReadOnly(DatabaseAway):
+    code = "database_read_only"
+    hint = "The server is a standby, or was made read-only: let `db` name the primary. The work goes on when it writes."
 
 
 class LibraryOffline(EnvironmentalError):

@@ -14,6 +14,7 @@ import click
 
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import counted, print_document, print_result
+from content_pipeline.errors import NoManifest, OldSchema
 from content_pipeline.settings import Settings
 
 LOW_SPACE_BYTES = 5 << 30
@@ -107,9 +108,14 @@ def _sqlite(_settings: Settings) -> tuple[str, str]:
 
 
 def _manifest(settings: Settings) -> tuple[str, str]:
-    from content_pipeline.manifest.database import open_engine
+    from content_pipeline.manifest.database import Access, open_engine
 
-    open_engine(settings.manifest_url).dispose()
+    try:
+        open_engine(settings.manifest_url, Access.READ).dispose()
+    except NoManifest:
+        return "ok", f"none yet at {settings.manifest_url}; `content-ai process` makes it"
+    except OldSchema as error:
+        return "warning", f"{error}. {error.hint}"
     return "ok", str(settings.manifest_url)
 
 
@@ -117,6 +123,9 @@ def _dagster(settings: Settings) -> tuple[str, str]:
     import dagster
 
     from content_pipeline.launcher.home import dagster_home, open_instance
+    from content_pipeline.launcher.recovery import has_dagster_home
 
+    if not has_dagster_home(settings):
+        return "ok", f"{dagster.__version__}, no records yet; `content-ai process` makes them"
     open_instance(settings).dispose()
     return "ok", f"{dagster.__version__}, home {dagster_home(settings)}"

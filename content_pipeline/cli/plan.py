@@ -50,12 +50,13 @@ def show_plan(request: Request) -> int:
     from content_pipeline.cli.main import EXIT_USAGE
     from content_pipeline.cli.process import find_recordings, print_passed_over
     from content_pipeline.launcher.batch import Batch
+    from content_pipeline.manifest.database import Access
 
-    found = find_recordings(request)
+    found = find_recordings(request, Access.READ)
     if found is None:
         return EXIT_USAGE
     print_passed_over(found, request.settings)
-    batch = Batch(request.settings, LiveProgress(found, quiet=True), request.force)
+    batch = Batch(request.settings, LiveProgress(found, quiet=True), request.force, Access.READ)
     planned = batch.plan(found)
     document = describe(planned, found, request, batch.recent_costs())
     print_document(document) if request.as_json else _print(planned, document["totals"])

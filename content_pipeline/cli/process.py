@@ -21,7 +21,7 @@ from content_pipeline.library.keys import one_spelling
 from content_pipeline.library.scan import Scan, scan
 from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.catalog import Catalog
-from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.settings import Settings
 
@@ -137,12 +137,13 @@ def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, secon
     return EXIT_SOME_FAILED if any(document["totals"][status] for status in not_done) else 0
 
 
-def find_recordings(request: Request) -> Scan | None:
+def find_recordings(request: Request, access: Access = Access.MAKE) -> Scan | None:
     """The recordings; None when the place does not exist and never did."""
     try:
-        found = scan(request.target, request.settings.library, made_by_us(request.settings))
+        found = scan(request.target, request.settings.library, made_by_us(request.settings, access))
     except MissingFile as error:
-        known = Catalog(open_engine(request.settings.manifest_url)).signatures_under(one_spelling(request.target))
+        catalog = Catalog(open_manifest(request.settings, Access.READ).engine)
+        known = catalog.signatures_under(one_spelling(request.target))
         if known:
             videos = counted(len(known), "video")
             raise LibraryOffline(f"{error}, but the manifest knows {videos} there: is it mounted?") from error

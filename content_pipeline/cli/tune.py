@@ -12,7 +12,8 @@ from content_pipeline.cli.printing import counted, lasting, print_document, prin
 from content_pipeline.errors import printable
 from content_pipeline.library.keys import one_spelling
 from content_pipeline.manifest.calibrations import Applied, Calibrations
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.database import Access
+from content_pipeline.manifest.opening import open_named_manifest
 from content_pipeline.settings import Settings
 from content_pipeline.workers.orphans import rescue_orphans
 
@@ -80,7 +81,7 @@ def _tune(settings: Settings, folder: Path, wants_apply: bool, as_json: bool) ->
 
     if wants_apply and wish_of(settings.calibration) is None and len(settings.calibration.values) != 1:
         raise click.UsageError("--apply needs a target (--montage-s or --per-hour), or one value (--values)")
-    manifest = open_manifest(settings)
+    manifest = open_named_manifest(settings, Access.USE)
     calibrator = Calibrator(settings, manifest, settings.worker_count)
     before = Calibrations(manifest.engine).of_library(folder)
     if wants_apply:
@@ -101,7 +102,7 @@ def _tune(settings: Settings, folder: Path, wants_apply: bool, as_json: bool) ->
 
 
 def _reset(settings: Settings, folder: Path, as_json: bool) -> int:
-    manifest = open_manifest(settings)
+    manifest = open_named_manifest(settings, Access.USE)
     rescue_orphans(manifest)  # one whose process died waits, and is not asked to stop
     done = manifest.reset_calibration(str(folder))
     before = done.was_applied

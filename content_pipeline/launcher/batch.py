@@ -18,6 +18,7 @@ from content_pipeline.library.plan import Action, LibraryPlan
 from content_pipeline.library.scan import Scan
 from content_pipeline.manifest.breaker import Breaker
 from content_pipeline.manifest.breakers import EVERYTHING, LIBRARY, STAGE
+from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import CLAIMABLE
 from content_pipeline.manifest.model import QueueType
 from content_pipeline.settings import Settings
@@ -33,11 +34,11 @@ UNFINISHED = ("pending", "dirty", "running", "lost")
 class Batch:
     """`outcomes` grows as videos end; it holds everything that is known when the batch is interrupted."""
 
-    def __init__(self, settings: Settings, watcher: Watcher, force: bool = False) -> None:
+    def __init__(self, settings: Settings, watcher: Watcher, force: bool = False, access: Access = Access.MAKE) -> None:
         self._settings = settings
         self._watcher = watcher
         self._force = force
-        self._agenda = Agenda(settings, force)
+        self._agenda = Agenda(settings, force, access=access)
         self.manifest = self._agenda.manifest
         self._outcomes: dict[Path, Outcome] = {}
         self._libraries: set[str] = set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 import weakref
 from collections import Counter
@@ -11,22 +10,17 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
 from content_pipeline.database_url import SECRET_OPTIONS, DatabaseUrl, masked
-from content_pipeline.errors import (
-    BadSettings,
-    DatabaseAway,
-    DatabaseBusy,
-    DiskFull,
-    FolderUnwritable,
-    ManifestDamaged,
-    PipelineError,
-)
-from content_pipeline.manifest.sqlite import BUSY_TIMEOUT_MS, FileIdentity, file_of, sqlite_engine
+from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseReadOnly, NoManifest, OldSchema
+from content_pipeline.manifest.failures import first_line, name_failure
+from content_pipeline.manifest.recognition import Holds, damaged, look_at_file, look_at_schema
+from content_pipeline.manifest.sqlite import BUSY_TIMEOUT_MS, FileIdentity, file_of, is_file, sqlite_engine
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
 from content_pipeline.manifest.turns import turn
 
@@ -37,23 +31,34 @@ FOLLOW_TRIES = 10
 _POSTGRES = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
-def open_engine(url: DatabaseUrl | str) -> sa.Engine:
-    """An engine of this process; after a fork, parent and child each have their own connections."""
+class Access(Enum):
+    """What a command may do at the manifest's place."""
+
+    READ = "read"  # look at a manifest as it is
+    USE = "use"  # change what is in it, and bring it to the newest schema
+    MAKE = "make"  # make one where there is none
+
+
+def open_engine(url: DatabaseUrl | str, access: Access = Access.MAKE) -> sa.Engine:
+    """An engine of this process; after a fork, parent and child each have their own connections.
+
+    Whatever is at the manifest's place is looked at first: what is not ours is refused, and not touched.
+    """
     parsed = _parsed(url)
-    engine = sqlite_engine(parsed) if parsed.get_backend_name() == "sqlite" else _postgres_engine(parsed)
+    if parsed.get_backend_name() == "sqlite":
+        engine = sqlite_engine(parsed, make_folder=access is Access.MAKE)
+    else:
+        engine = _postgres_engine(parsed)
     _engines.add(engine)
+    _access[engine] = access
     _open(engine)
     return engine
 
 
-def holds_manifest(url: DatabaseUrl | str) -> bool:
-    """Whether there is a manifest to open. Looking makes none, nor a folder for it."""
+def file_at(url: DatabaseUrl | str) -> Path | None:
+    """The file that a URL names; None of a database on a server."""
     parsed = _parsed(url)
-    if parsed.get_backend_name() != "postgresql":
-        return parsed.database is not None and Path(parsed.database).is_file()
-    engine = _postgres_engine(parsed)
-    with connected(engine):
-        return _version(engine) is not None
+    return Path(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
 
 
 def _parsed(url: DatabaseUrl | str) -> sa.URL:
@@ -79,6 +84,7 @@ def _postgres_engine(url: sa.URL) -> sa.Engine:
 
 _engines: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
 _files: weakref.WeakKeyDictionary[sa.Engine, FileIdentity] = weakref.WeakKeyDictionary()
+_access: weakref.WeakKeyDictionary[sa.Engine, Access] = weakref.WeakKeyDictionary()
 _following = threading.RLock()
 _the_parents: list[sa.Pool] = []
 
@@ -105,15 +111,11 @@ os.register_at_fork(before=_close_sqlite, after_in_child=_leave_connections_to_t
 
 
 def _open(engine: sa.Engine) -> None:
-    name = _name(engine)
     try:
-        _follow_file(engine) if engine.dialect.name == "sqlite" else _bring_up_to_date(engine)
-    except sa.exc.OperationalError as error:
-        if engine.dialect.name == "postgresql":
-            raise DatabaseAway(f"the manifest at {name} does not answer: {error.orig}") from error
-        raise BadSettings(f"{name} cannot be used as the manifest: {error.orig}") from error
-    except sa.exc.DatabaseError as error:
-        raise BadSettings(f"{name} cannot be used as the manifest: {error.orig}") from error
+        with named_failures(engine):
+            _follow_file(engine) if is_file(engine) else _bring_up_to_date(engine)
+    except sa.exc.DBAPIError as error:
+        raise BadSettings(f"{_name(engine)} cannot be used as the manifest: {first_line(error.orig)}") from error
 
 
 def _name(engine: sa.Engine) -> str | None:
@@ -144,16 +146,30 @@ def _follow_file(engine: sa.Engine) -> None:
 
 
 def _bring_up_to_date(engine: sa.Engine) -> None:
-    version = _version(engine)
+    holds, access = _look(engine), _access[engine]
+    if holds is Holds.NOTHING and access is not Access.MAKE:
+        raise NoManifest(f"there is no manifest at {_name(engine)}")
+    version = None if holds is Holds.NOTHING else _version(engine)
+    if version is None and holds is Holds.MANIFEST and is_file(engine):
+        raise damaged(Path(str(engine.url.database)), "the revision of its schema is missing")
     if version is not None and version > SCHEMA_VERSION:
         raise BadSettings(
             f"the manifest {_name(engine)} has schema {version}, and this program knows schemas up to "
             f"{SCHEMA_VERSION}: it was used by a newer version of content-ai; use that one, or another `db`"
         )
-    if version != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION and access is Access.READ:
+        raise OldSchema(f"the manifest {_name(engine)} has schema {version}; this program needs {SCHEMA_VERSION}")
+    if version != SCHEMA_VERSION or (holds is Holds.UNMARKED_MANIFEST and access is not Access.READ):
         from content_pipeline.manifest.migrate import upgrade
 
         upgrade(engine)
+
+
+def _look(engine: sa.Engine) -> Holds:
+    if is_file(engine):
+        return look_at_file(Path(str(engine.url.database)))
+    with engine.connect() as connection:
+        return look_at_schema(connection, str(_name(engine)))
 
 
 def _version(engine: sa.Engine) -> str | None:
@@ -190,7 +206,7 @@ def transaction(engine: sa.Engine, now: datetime | None = None) -> Iterator[Tran
 
 
 def _turn_to_write(engine: sa.Engine) -> AbstractContextManager[None]:
-    if engine.dialect.name != "sqlite":
+    if not is_file(engine):
         return nullcontext()
     return turn(Path(str(engine.url.database)), BUSY_TIMEOUT_MS / 1000)
 
@@ -210,43 +226,24 @@ def snapshot(engine: sa.Engine) -> Iterator[sa.Connection]:
 @contextmanager
 def connected(engine: sa.Engine) -> Iterator[sa.Connection]:
     """A connection to the manifest as it is now, whose failures have the names that workers act on."""
-    try:
-        if engine.dialect.name == "sqlite":
+    with named_failures(engine):
+        if is_file(engine):
             _follow_file(engine)
         with engine.connect() as connection:
             yield connection
+
+
+@contextmanager
+def named_failures(engine: sa.Engine) -> Iterator[None]:
+    try:
+        yield
     except sa.exc.DBAPIError as error:
-        named = _named(error)
+        named = name_failure(error, engine)
         if named is None:
             raise
+        if isinstance(named, DatabaseReadOnly):
+            engine.dispose()  # connections to a server that was demoted stay read-only, whoever is primary now
         raise named from error
-
-
-def _named(error: sa.exc.DBAPIError) -> PipelineError | None:
-    """What a failure of the database means for the work: None when it is none of its business."""
-    orig: Any = error.orig
-    if isinstance(orig, sqlite3.Error):
-        code = getattr(orig, "sqlite_errorcode", 0)
-        if code == sqlite3.SQLITE_READONLY_DBMOVED:
-            return DatabaseAway(f"the manifest was moved or deleted in this moment: {orig}")
-        match code & 0xFF:
-            case sqlite3.SQLITE_FULL:
-                return DiskFull(f"the manifest has no room to write: {orig}")
-            case sqlite3.SQLITE_BUSY:
-                return DatabaseBusy(f"the manifest is busy: {orig}")
-            case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN:
-                return DatabaseAway(f"the manifest cannot be reached: {orig}")
-            case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-                return FolderUnwritable(f"the manifest cannot be written: {orig}")
-            case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-                return ManifestDamaged(f"the manifest is damaged: {orig}")
-        return None
-    code = getattr(orig, "pgcode", None)
-    if code == "53100":
-        return DiskFull(f"the manifest has no room to write: {orig}")
-    if error.connection_invalidated or (isinstance(error, sa.exc.OperationalError) and code is None):
-        return DatabaseAway(f"the manifest does not answer: {orig}")
-    return None
 
 
 def database_now(connection: sa.Connection) -> datetime:

@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
+from content_pipeline.manifest.recognition import APPLICATION_ID
+from content_pipeline.manifest.sqlite import is_file
 from content_pipeline.private_files import close_to_others
 
 LOCK_NUMBER = 7283641
@@ -16,8 +18,9 @@ LOCK_NUMBER = 7283641
 def upgrade(engine: sa.Engine, to: str = "head") -> None:
     """Safe to call from several processes at once: the first does it, the others find it done."""
     with engine.connect() as connection:
-        if engine.dialect.name == "sqlite":
+        if is_file(engine):
             close_to_others(Path(str(engine.url.database)))
+        if engine.dialect.name == "sqlite":
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         else:
             connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({LOCK_NUMBER})"))
@@ -26,4 +29,6 @@ def upgrade(engine: sa.Engine, to: str = "head") -> None:
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
         config.attributes["connection"] = connection
         command.upgrade(config, to)
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
         connection.commit()

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sqlite3
 import time
 import warnings
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import QueuePool, StaticPool
 
 from content_pipeline.errors import BadSettings, printable
 from content_pipeline.private_files import private_folder
@@ -25,12 +26,13 @@ BUSY_TIMEOUT_MS = 60_000
 NETWORK_FILESYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
 
 
-def sqlite_engine(url: sa.URL) -> sa.Engine:
+def sqlite_engine(url: sa.URL, make_folder: bool = True) -> sa.Engine:
     if url.database in (None, "", ":memory:"):
         raise BadSettings("`db` must be a file: a manifest in memory would be lost, and no other process could see it")
     database = Path(str(url.database))
     try:
-        private_folder(database.parent)
+        if make_folder:
+            private_folder(database.parent)
     except OSError as error:
         raise BadSettings(f"{printable(database)} cannot be used as the manifest: {error.strerror}") from error
     if on_network_filesystem(database):
@@ -42,6 +44,21 @@ def sqlite_engine(url: sa.URL) -> sa.Engine:
     engine = sa.create_engine(url, poolclass=QueuePool, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
     sa.event.listen(engine, "connect", _set_pragmas)
     return engine
+
+
+def memory_engine(copy_of: Path | None = None) -> sa.Engine:
+    """A database of this process alone, empty or a copy: what commands that only look are given in place of a file."""
+    engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    sa.event.listen(engine, "connect", lambda connection, _: setattr(connection, "isolation_level", None))
+    if copy_of is not None:
+        with engine.connect() as connection, closing(sqlite3.connect(copy_of)) as original:
+            into: Any = connection.connection.driver_connection
+            original.backup(into)
+    return engine
+
+
+def is_file(engine: sa.Engine) -> bool:
+    return engine.dialect.name == "sqlite" and engine.url.database is not None
 
 
 def file_of(engine: sa.Engine) -> FileIdentity | None:

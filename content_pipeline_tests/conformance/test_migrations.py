@@ -14,8 +14,8 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 import content_pipeline.manifest.migrate as migrate
-from content_pipeline.errors import BadSettings
-from content_pipeline.manifest.database import SCHEMA_VERSION, holds_manifest, open_engine
+from content_pipeline.errors import BadSettings, ForeignDatabase, NoManifest, OldSchema
+from content_pipeline.manifest.database import SCHEMA_VERSION, Access, open_engine
 from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.schema import metadata
 from content_pipeline.manifest.store import Manifest
@@ -58,11 +58,67 @@ def _is_whole(url: str) -> None:
     engine.dispose()
 
 
-def test_looking_for_a_manifest_makes_none(empty_url: str) -> None:
-    assert not holds_manifest(empty_url)
-    assert not holds_manifest(empty_url)
+@pytest.mark.parametrize("access", [Access.READ, Access.USE])
+def test_only_who_may_make_a_manifest_makes_one(empty_url: str, access: Access) -> None:
+    for _ in range(2):
+        with pytest.raises(NoManifest, match="there is no manifest at"):
+            open_engine(empty_url, access)
+    assert _tables(empty_url) == set()
     open_engine(empty_url).dispose()
-    assert holds_manifest(empty_url)
+    open_engine(empty_url, access).dispose()
+
+
+def _tables(url: str) -> set[str]:
+    engine = _plain_engine(url)
+    with engine.connect() as connection:
+        found = set(sa.inspect(connection).get_table_names())
+    engine.dispose()
+    return found
+
+
+def _executed(url: str, *statements: str) -> None:
+    engine = _plain_engine(url)
+    with engine.connect() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+        connection.commit()
+    engine.dispose()
+
+
+FOREIGN = {
+    "other tables": ["CREATE TABLE notes (text varchar(9))"],
+    "a table of videos, but not ours": ["CREATE TABLE videos (id integer, title varchar(9))"],
+    "another program that uses alembic": [
+        "CREATE TABLE alembic_version (version_num varchar(32))",
+        "INSERT INTO alembic_version VALUES ('0002')",
+        "CREATE TABLE job_items (id integer)",
+    ],
+    "nothing but somebody's revision": [
+        "CREATE TABLE alembic_version (version_num varchar(32))",
+        "INSERT INTO alembic_version VALUES ('0001')",
+    ],
+}
+
+
+@pytest.mark.parametrize("access", list(Access))
+@pytest.mark.parametrize("statements", FOREIGN.values(), ids=FOREIGN.keys())
+def test_a_database_of_somebody_else_is_refused_and_left_alone(
+    empty_url: str, statements: list[str], access: Access
+) -> None:
+    _executed(empty_url, *statements)
+    before = _tables(empty_url)
+    with pytest.raises(ForeignDatabase, match="is no manifest"):
+        open_engine(empty_url, access)
+    assert _tables(empty_url) == before
+
+
+def test_who_only_looks_does_not_bring_a_manifest_up_to_date(empty_url: str) -> None:
+    migrate.upgrade(_plain_engine(empty_url), "0003")
+    with pytest.raises(OldSchema, match="has schema 0003"):
+        open_engine(empty_url, Access.READ)
+    assert "publications" not in _tables(empty_url)
+    open_engine(empty_url, Access.USE).dispose()
+    assert "publications" in _tables(empty_url)
 
 
 def test_a_database_made_from_nothing_is_what_the_code_expects(empty_url: str) -> None:
@@ -79,6 +135,7 @@ def test_a_database_of_an_earlier_version_is_brought_up_to_date_with_what_is_in_
 ) -> None:
     engine = _plain_engine(empty_url)
     migrate.upgrade(engine, revision)
+    _remove_mark(engine)
     _put_a_video_in(engine)
     _is_whole(empty_url)
     _has_the_video(empty_url)
@@ -89,12 +146,21 @@ def test_a_database_of_the_first_release_that_knew_no_versions_is_brought_up_to_
     migrate.upgrade(engine, "0001")
     with engine.connect() as connection:
         connection.exec_driver_sql("DROP TABLE alembic_version")
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("PRAGMA application_id=0")
         if engine.dialect.name == "postgresql":
             connection.exec_driver_sql('ALTER TABLE videos ALTER COLUMN path TYPE text COLLATE "default"')
         connection.commit()
     _put_a_video_in(engine)
     _is_whole(empty_url)
     _has_the_video(empty_url)
+
+
+def _remove_mark(engine: sa.Engine) -> None:
+    """Versions before wrote none."""
+    if engine.dialect.name == "sqlite":
+        with engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA application_id=0")
 
 
 def _put_a_video_in(engine: sa.Engine) -> None:

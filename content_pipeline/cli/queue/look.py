@@ -17,6 +17,7 @@ from content_pipeline.errors import hint_for, printable
 from content_pipeline.library.keys import one_spelling
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.catalog import Catalog
+from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job, QueueType
 from content_pipeline.manifest.store import Manifest
@@ -45,7 +46,7 @@ def status(**given: Any) -> int:
     with it.
     """
     as_json = given.pop("as_json")
-    manifest = manifest_of(given)
+    manifest = manifest_of(given, Access.READ)
     counts = {kind: _counted(states) for kind, states in manifest.counts().items()}
     for job in stale_jobs(manifest):
         counts[job.queue_type]["running"] -= 1
@@ -107,7 +108,7 @@ def why_work_waits(manifest: Manifest) -> list[str]:
 def list_jobs(state: str | None, limit: int, offset: int, **given: Any) -> int:
     """List jobs, oldest first."""
     as_json = given.pop("as_json")
-    manifest = manifest_of(given)
+    manifest = manifest_of(given, Access.READ)
     stale = {job.job_id for job in stale_jobs(manifest)}
     if state in (State.RUNNING, STALE):
         # Never more than there are workers, so that they can be sorted out here.
@@ -136,7 +137,7 @@ def shown_status(job: Job, stale: Collection[str]) -> str:
 def show(job_id: str, **given: Any) -> int:
     """Show everything about a job. The id may be shortened, or be the path of its recording or library."""
     as_json = given.pop("as_json")
-    manifest = manifest_of(given)
+    manifest = manifest_of(given, Access.READ)
     by_path = (manifest.find(kind, str(one_spelling(Path(job_id)))) for kind in QueueType)
     job = next((job for job in by_path if job is not None), None) or manifest.get(job_id)
     history, attempts = manifest.history(job.job_id), manifest.attempts(job.job_id)

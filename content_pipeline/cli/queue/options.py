@@ -10,10 +10,13 @@ from typing import Any, TypeVar
 import click
 
 from content_pipeline.cli.options import resolve, settings_options
+from content_pipeline.cli.printing import print_note
+from content_pipeline.errors import printable
 from content_pipeline.library.keys import one_spelling
+from content_pipeline.manifest.database import Access, file_at
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import QueueType
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.opening import open_named_manifest
 from content_pipeline.manifest.steering import Which
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
@@ -52,8 +55,13 @@ def settings_of(given: dict[str, Any], **flags: Any) -> Settings:
     return resolve(config_file, state_dir, assignments, {"db": given.pop("db"), **flags}).settings
 
 
-def manifest_of(given: dict[str, Any]) -> Manifest:
-    return open_manifest(settings_of(given))
+def manifest_of(given: dict[str, Any], access: Access = Access.USE) -> Manifest:
+    settings = settings_of(given)
+    manifest = open_named_manifest(settings, access)
+    path = file_at(settings.manifest_url)
+    if path is not None and not path.exists():
+        print_note(f"There is no manifest at {printable(path)}: nothing was processed here yet.")
+    return manifest
 
 
 def which_of(manifest: Manifest, given: dict[str, Any], status: State | None = None) -> Which:

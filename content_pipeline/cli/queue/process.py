@@ -12,7 +12,8 @@ from content_pipeline.cli.main import EXIT_SOME_FAILED
 from content_pipeline.cli.printing import print_error, print_note
 from content_pipeline.cli.queue.options import queue_options, settings_of
 from content_pipeline.errors import code_of, hint_for, printable
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.database import Access
+from content_pipeline.manifest.opening import open_named_manifest
 from content_pipeline.settings import Settings
 from content_pipeline.workers.orphans import rescue_orphans
 
@@ -41,7 +42,7 @@ def _calibrate(settings: Settings, most: int | None) -> tuple[int, int]:
     """Do the calibrations that are due; how many were done, and how many of them failed."""
     from content_pipeline.launcher.calibrating import Calibrator
 
-    manifest = open_manifest(settings)
+    manifest = open_named_manifest(settings, Access.USE)
     rescue_orphans(manifest)
     done = failed = 0
     for job, outcome in islice(Calibrator(settings, manifest, settings.worker_count).take_all(), most):

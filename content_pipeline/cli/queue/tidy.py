@@ -25,8 +25,9 @@ from content_pipeline.cli.queue.options import (
 from content_pipeline.errors import printable
 from content_pipeline.launcher.recovery import forget_in_dagster
 from content_pipeline.library.retention import forget_old
+from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.opening import open_named_manifest
 from content_pipeline.manifest.videos import VideoStore
 
 
@@ -40,7 +41,7 @@ def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
     """Remove jobs that are not running. Artifacts and history stay, so that processing again is cheap."""
     as_json = given.pop("as_json")
     settings = settings_of(given)
-    manifest = open_manifest(settings)
+    manifest = open_named_manifest(settings, Access.USE)
     which = which_of(manifest, given)
     jobs = [job for job in manifest.list(which) if whole or job.status is not State.RUNNING]
     what = counted(len(jobs), "job") + (" and everything else in the manifest" if whole else "")
@@ -65,7 +66,7 @@ def prune(older_than: str, yes: bool, **given: Any) -> int:
     """Delete old history, finished jobs of recordings that are gone, unused artifacts and old logs."""
     as_json = given.pop("as_json")
     settings = settings_of(given)
-    manifest = open_manifest(settings)
+    manifest = open_named_manifest(settings, Access.USE)
     before = datetime.now(UTC) - duration(older_than)
     if not yes:
         confirm(f"Delete the history of what ended more than {older_than} ago?")
@@ -81,7 +82,7 @@ def check(**given: Any) -> int:
     """Verify that the manifest, its history and the outputs agree."""
     as_json = given.pop("as_json")
     settings = settings_of(given)
-    manifest = open_manifest(settings)
+    manifest = open_named_manifest(settings, Access.READ)
     violations = [asdict(one) for one in manifest.check(_hash_if_there)]
     drafts = ArtifactStore(settings.state_dir.absolute() / "artifacts").abandoned_drafts()
     violations += [{"invariant": "no draft outlives its process", "job_id": None, "detail": str(d)} for d in drafts]

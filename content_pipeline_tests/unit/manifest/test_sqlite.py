@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseBusy
+from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseBusy, ForeignDatabase
 from content_pipeline.manifest.database import on_network_filesystem, open_engine
 from content_pipeline.manifest.model import Request, Result
 from content_pipeline.manifest.moves import LostLease
@@ -60,7 +60,7 @@ def test_what_can_be_no_manifest_is_refused(url: str) -> None:
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "video.mp4"
     file.write_bytes(b"this is a video, not a database" * 100)
-    with pytest.raises(BadSettings, match="cannot be used as the manifest"):
+    with pytest.raises(ForeignDatabase, match="is no SQLite database"):
         open_engine(f"sqlite:///{file}")
     assert file.read_bytes() == b"this is a video, not a database" * 100
 
