@@ -19,7 +19,7 @@ def build_definitions(settings: Settings, carrier: Carrier | None = None) -> dg.
     carried_by = Carrier() if carrier is None else carrier
     return dg.Definitions(
         assets=build_assets(settings, carried_by),
-        jobs=build_jobs(settings),
+        jobs=build_jobs(settings, carried_by),
         resources=build_resources(settings, carried_by),
         executor=resumable_in_process_executor,
     )

@@ -161,6 +161,11 @@ class WorkerCrashed(TransientError):
     hint = "The worker process died; process this file alone to see whether it is the cause."
 
 
+class Stalled(TransientError):
+    code = "stalled"
+    hint = "The message says where it hung; it is tried again. Raise queue.stall_s if the machine is only slow."
+
+
 class DiskFull(EnvironmentalError):
     code = "disk_full"
     hint = "Free some space; the work continues where it stopped."

@@ -1,13 +1,15 @@
-"""Named points at which a test kills the program, to prove that nothing is lost there. Idle in production.
+"""Named points at which a test kills the program or makes it hang, to prove that nothing is lost. Idle in production.
 
 `CONTENT_AI_KILL_AT=published` ends the command with SIGKILL, as a power cut would, when it gets there:
-in whichever of its processes that is. `child:published` ends only the process that gets there.
+in whichever of its processes that is. `child:published` ends only the process that gets there, and
+`hang:published` makes it hang there, in C.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from typing import NoReturn
 
 POINTS = (
     "scanned",
@@ -35,6 +37,16 @@ def reached(point: str) -> None:
     wanted = os.environ.get("CONTENT_AI_KILL_AT")
     if wanted == f"child:{point}":
         os.kill(os.getpid(), signal.SIGKILL)
+    if wanted == f"hang:{point}":
+        _hang()
     if wanted == point:
         os.kill(_main, signal.SIGKILL)
         signal.pause()  # a child dies with its parent, a moment later
+
+
+def _hang() -> NoReturn:
+    import ctypes
+
+    pause = ctypes.CDLL(None).pause
+    while True:
+        pause()

@@ -204,6 +204,13 @@ class QueueSettings(Group):
     grace_s: Seconds = Field(
         30.0, description="Seconds that running jobs have to finish when their worker is asked to stop."
     )
+    stall_s: PositiveSeconds = Field(
+        600.0, description="Seconds without any progress before the process that works on a video is ended as `stalled`."
+    )
+    stall_per_hour_s: Seconds = Field(
+        600.0,
+        description="Seconds added to `stall_s` for every hour of recording; 4 GB count as an hour at least.",
+    )
     space_factor: float = Field(
         1.5, ge=0, le=100, description="Free space needed before work on a video starts, as a multiple of its size."
     )

@@ -22,6 +22,7 @@ RETRIES = dg.RetryPolicy(max_retries=2, delay=1.0, backoff=dg.Backoff.EXPONENTIA
 @contextmanager
 def boundary(stage: Stage, carrier: Carrier, context: dg.AssetExecutionContext) -> Iterator[Meter]:
     """Turn an error with a name into a retry, or a Dagster failure that says what to do."""
+    carrier.listener.progressed(stage, 0.0)
     try:
         yield Meter()
     except MemoryError as error:

@@ -15,12 +15,13 @@ from content_pipeline.library.scrub import scrub
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
+from content_pipeline.stages.carrier import Carrier
 
 NIGHTLY_BACKFILL, RETENTION, SCRUB = "nightly_backfill", "retention", "scrub_recordings"
 
 
-def build_upkeep_jobs(settings: Settings) -> Sequence[dg.JobDefinition]:
-    return [_nightly_backfill(settings), _retention(settings), _scrub(settings)]
+def build_upkeep_jobs(settings: Settings, carrier: Carrier) -> Sequence[dg.JobDefinition]:
+    return [_nightly_backfill(settings), _retention(settings), _scrub(settings, carrier)]
 
 
 def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
@@ -59,11 +60,11 @@ def _retention(settings: Settings) -> dg.JobDefinition:
     return retention
 
 
-def _scrub(settings: Settings) -> dg.JobDefinition:
+def _scrub(settings: Settings, carrier: Carrier) -> dg.JobDefinition:
     @dg.op
     def read_again(context: dg.OpExecutionContext) -> None:
         known = VideoStore(open_manifest(settings).engine)
-        report = scrub(known, settings.schedule.scrub_share, random.random)
+        report = scrub(known, settings.schedule.scrub_share, random.random, carrier.listener.moved)
         for path in report.changed:
             context.log.warning(f"changed, although size and times are the same: {printable(path)}")
         context.log.info(f"{report.read} read, {len(report.changed)} changed, {report.unreadable} unreadable")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -86,11 +86,20 @@ def create_run(
     )
 
 
-def execute(instance: dg.DagsterInstance, job: dg.JobDefinition, run: dg.DagsterRun, resume: bool = False) -> None:
-    """Execute a created run in this process; its outcome is in the event log. SIGTERM ends it as cancelled."""
+def execute(
+    instance: dg.DagsterInstance,
+    job: dg.JobDefinition,
+    run: dg.DagsterRun,
+    moved: Callable[[], None],
+    resume: bool = False,
+) -> None:
+    """Execute a created run in this process; its outcome is in the event log. SIGTERM ends it as cancelled.
+
+    `moved` is called for every event: a step that waits for a place in its pool has one every five minutes.
+    """
     with capture_interrupts():
         for _event in execute_run_iterator(InMemoryJob(job), run, instance, resume_from_failure=resume):
-            pass
+            moved()
 
 
 class ResumableInProcessExecutor(InProcessExecutor):

@@ -83,7 +83,7 @@ class _Delivery:
         self.send({"is": "ended", "run_status": status.value, **self._content(video)})
 
     def _prepare(self, job: Job) -> KnownVideo:
-        video = _identify(job, self.manifest)
+        video = _identify(job, self.manifest, self.sender.moved)
         reached("identified")
         check_space(_size_bytes(video), self.settings)
         self.send({"is": "identified", "key": video.key, "bytes": _size_bytes(video)})
@@ -134,10 +134,10 @@ def _stats(outputs: Iterable[str]) -> dict[str, list[int]]:
     return {path: [status.st_size, status.st_mtime_ns] for path, status in found.items()}
 
 
-def _identify(job: Job, manifest: Manifest) -> KnownVideo:
+def _identify(job: Job, manifest: Manifest, moved: Callable[[], None]) -> KnownVideo:
     path, root = Path(job.video_path), Path(job.library)
     try:
-        return identify(path, root, VideoStore(manifest.engine))
+        return identify(path, root, VideoStore(manifest.engine), moved)
     except MissingFile as error:
         if not root.is_dir():
             raise LibraryOffline(f"{printable(root)} does not exist") from error

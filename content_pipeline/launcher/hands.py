@@ -16,12 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from content_pipeline.errors import DatabaseAway, RetryPolicy, WorkerCrashed, printable
+from content_pipeline.errors import DatabaseAway, RetryPolicy, Stalled, WorkerCrashed, printable
 from content_pipeline.failpoints import reached
 from content_pipeline.launcher.delivery import Errand, deliver
 from content_pipeline.launcher.held import Held
 from content_pipeline.launcher.outcome import Outcome, Watcher
 from content_pipeline.launcher.runs import Runs
+from content_pipeline.launcher.watchdog import Turns, stall_limit_s
 from content_pipeline.manifest.lifecycle import Move, State
 from content_pipeline.manifest.model import Job, Lease
 from content_pipeline.manifest.moves import LostLease
@@ -53,6 +54,7 @@ class Hands:
         self._held: dict[str, Held] = {}
         self._ended: list[tuple[Held, Ended]] = []
         self._beaten = Moment()
+        self._turns = Turns()
 
     @property
     def has_room(self) -> bool:
@@ -81,6 +83,7 @@ class Hands:
         self._close_ended()
         self._keep_alive()
         self._press_those_who_stop()
+        self._end_those_who_stall()
 
     # --- hearing of it
 
@@ -126,6 +129,8 @@ class Hands:
             return replace(outcome, status="cancelled")
         if held.failure is not None:
             return self._fail(held, lease, held.failure)
+        if held.stalled is not None:
+            return self._fail(held, lease, held.stalled)
         return self._crashed(held, job, event)
 
     def _commit_run(self, held: Held, event: Ended) -> Outcome:
@@ -134,6 +139,8 @@ class Hands:
             return replace(held.outcome, status="cancelled")
         if held.run_status is not None:
             return replace(held.outcome, status="succeeded" if held.succeeded else "failed")
+        if held.stalled is not None:
+            return replace(held.outcome, status="failed", error_code=Stalled.code, error=held.stalled["message"])
         return replace(held.outcome, status="failed", error_code=WorkerCrashed.code, error=_how(event))
 
     def _succeed(self, held: Held, lease: Lease) -> Outcome:
@@ -223,6 +230,26 @@ class Hands:
         for held in self._held.values():
             if held.stop_by_s is not None and now_s > held.stop_by_s:
                 self._pool.signal(held.name, signal.SIGKILL)
+
+    def _end_those_who_stall(self) -> None:
+        """A child that lives but does nothing would keep its lease for ever."""
+        passed_s = self._turns.passed_s()
+        for held in self._held.values():
+            held.silent_s += passed_s
+            limit_s = stall_limit_s(self._settings.queue, held.duration_s, held.size_bytes)
+            is_ending = held.lost or held.stopped or held.stalled is not None or held.name not in self._pool.running
+            if held.silent_s > limit_s and not is_ending:
+                held.stalled = self._why_stalled(held, limit_s)
+                self._pool.signal(held.name, signal.SIGKILL)
+
+    def _why_stalled(self, held: Held, limit_s: float) -> dict[str, Any]:
+        where = "; ".join(map(str, self._pool.stacks(held.name)))
+        error = Stalled(
+            f"{printable(held.outcome.path)}: no progress in {held.stage} for {limit_s:.0f} s (queue.stall_s); "
+            f"it hung in {where}"
+        )
+        message = {"code": error.code, "message": str(error), "policy": error.policy.value, "hint": error.hint}
+        return {**message, "stage": held.stage}
 
     def _lose(self, held: Held) -> None:
         held.lost = True

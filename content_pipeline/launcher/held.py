@@ -24,6 +24,10 @@ class Held:
     launched: bool = False
     whole: bool = True  # all stages of the video, not some that a person picked
     started_s: float = field(default_factory=time.monotonic)
+    stage: str = VIDEO_ASSETS[0]  # at which it is, as far as it was heard
+    duration_s: float = 0.0  # of the recording, once it is known
+    silent_s: float = 0.0  # since it was last heard
+    stalled: dict[str, Any] | None = None  # why it was ended, as a failure
     run_id: str | None = None
     run_status: str | None = None
     input_bytes: int = 0
@@ -54,7 +58,15 @@ class Held:
         """On purpose: by a wish in the manifest, or in Dagster."""
         return self.stop_by_s is not None or self.run_status == "CANCELED"
 
+    @property
+    def size_bytes(self) -> int | None:
+        """Of the recording, as well as it is known; None when it is about none."""
+        if self.job is None:
+            return None
+        return self.input_bytes if self.input_bytes or self.job.input_size is None else self.job.input_size
+
     def hear(self, message: dict[str, Any]) -> None:
+        self.silent_s = 0.0
         match message["is"]:
             case "identified":
                 self.outcome = replace(self.outcome, key=message["key"])
@@ -62,6 +74,7 @@ class Held:
             case "run":
                 self.run_id = message["run_id"]
             case "progress":
+                self.stage = message["stage"]
                 self.progress = {"stage": message["stage"], "fraction": round(message["fraction"], 2)}
             case "finished":
                 self._hear_of_stage(message)
@@ -85,6 +98,7 @@ class Held:
             outputs=tuple(message["outputs"]),
             facts={**self.outcome.facts, **message["facts"]},
         )
+        self.duration_s = message["facts"].get("duration_s", self.duration_s)
         self.stage_keys[message["stage"]] = message["key"]
         if message["config_hash"] is not None:  # a calibration may have been applied since the job was claimed
             self.config_hash = message["config_hash"]

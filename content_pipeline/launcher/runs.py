@@ -65,7 +65,8 @@ class Runs:
         """Execute a run here; one that was started before goes on after the steps that it finished."""
         self._carrier.become(carrier)
         job = self._definitions.resolve_job_def(run.job_name)
-        internals.execute(instance, job, run, resume=run.status is dg.DagsterRunStatus.STARTED)
+        resume = run.status is dg.DagsterRunStatus.STARTED
+        internals.execute(instance, job, run, carrier.listener.moved, resume)
         ended = instance.get_run_by_id(run.run_id)
         return dg.DagsterRunStatus.FAILURE if ended is None else ended.status
 

@@ -23,7 +23,9 @@ class ScrubReport:
     unreadable: int
 
 
-def scrub(known: VideoStore, share: float, random: Callable[[], float]) -> ScrubReport:
+def scrub(
+    known: VideoStore, share: float, random: Callable[[], float], moved: Callable[[], None] = lambda: None
+) -> ScrubReport:
     """Read a share of all recordings in full. One that changed forgets its signature, and is done again."""
     read, unreadable = 0, 0
     changed: list[Path] = []
@@ -34,7 +36,7 @@ def scrub(known: VideoStore, share: float, random: Callable[[], float]) -> Scrub
             with open_source(video.path, video.root) as source:
                 if str(source.signature) != video.signature:
                     continue  # the next plan sees it anyway
-                same = matches(source, video.full)
+                same = matches(source, video.full, lambda _fraction: moved())
                 source.check_unchanged()
         except PipelineError:
             unreadable += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from content_pipeline.settings import EnergySettings, Settings
 Progress = Callable[[float], None]
 
 _PROGRESS_STEP = 0.01
+_REPORT_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -84,18 +86,22 @@ def _measure_track(
 
 
 class _Throttled:
-    """Passes on the progress of one track as progress of all, in steps of a percent."""
+    """Passes on the progress of one track as progress of all, in steps of a percent or a second."""
 
     def __init__(self, report: Progress | None, done: float, share: float) -> None:
         self._report = report
         self._done = done
         self._share = share
         self._last = done
+        self._reported_s = time.monotonic()
 
     def __call__(self, fraction: float) -> None:
         overall = self._done + self._share * min(1.0, fraction)
-        if self._report is not None and (overall - self._last >= _PROGRESS_STEP or overall >= 1 > self._last):
-            self._last = overall
+        if self._report is None or overall <= self._last:
+            return
+        is_late = time.monotonic() - self._reported_s >= _REPORT_EVERY_S
+        if overall - self._last >= _PROGRESS_STEP or overall >= 1 or is_late:
+            self._last, self._reported_s = overall, time.monotonic()
             self._report(overall)
 
 

@@ -67,10 +67,10 @@ def full_digest(
     return f"{algorithm}:{hasher.hexdigest()}"
 
 
-def matches(source: Source, digest: str) -> bool:
+def matches(source: Source, digest: str, progress: Callable[[float], None] | None = None) -> bool:
     """Whether the file still holds what a stored full digest says, whichever algorithm made it."""
     algorithm, _, _ = digest.partition(":")
-    return full_digest(source, algorithm) == digest
+    return full_digest(source, algorithm, progress) == digest
 
 
 def _hasher(algorithm: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -218,9 +218,13 @@ def _make(draft: Draft, bench: Workbench, library: Path, shots: Sequence[_Shot],
         draft.facts = {"clips": 0, "montage_s": 0.0}
         return
     cut = []
-    for number, shot in enumerate(shots, start=1):
-        cut.append(_clip(bench, shot, size))
-        bench.progress("best_of", number / len(shots))
+    for number, shot in enumerate(shots):
+
+        def report(fraction: float, number: int = number) -> None:
+            bench.progress("best_of", (number + fraction) / len(shots))
+
+        cut.append(_clip(bench, shot, size, report))
+        report(1.0)
     joined = join([clip for clip, _ in cut], bench.settings.render, draft.path("montage.mp4"))
     verify_montage(joined)
     draft.write_bytes("sheet.jpg", _sheet(bench, joined))
@@ -234,14 +238,16 @@ def _make(draft: Draft, bench: Workbench, library: Path, shots: Sequence[_Shot],
     }
 
 
-def _clip(bench: Workbench, shot: _Shot, size: FrameSize) -> tuple[Clip, bool]:
+def _clip(bench: Workbench, shot: _Shot, size: FrameSize, report: Callable[[float], None]) -> tuple[Clip, bool]:
     """One clip, fitted into the common size, and whether it was there already."""
     video, key, span = shot.video, shot.contender.video_key, shot.contender.span
 
     def make(draft: Draft) -> None:
         render, limits, target = bench.settings.render, bench.settings.limits, draft.path(CLIP_NAME)
         with bench.open_content(key, video.full) as source:
-            clip = render_clip(source, video.info, video.track, span, "encode", render, limits, target, size=size)
+            clip = render_clip(
+                source, video.info, video.track, span, "encode", render, limits, target, report, size=size
+            )
         draft.facts = clip.as_json()
 
     inputs = {**video.identity, **_asked(shot), "size": [size.width, size.height]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -11,12 +12,17 @@ from content_pipeline.errors import PipelineError, code_of
 from content_pipeline.settings import Stage
 from content_pipeline.stages.workbench import StageResult
 
+MOVED_EVERY_S = 1.0
+
 
 class Listener(Protocol):
     spoke_of_failure: bool
     outputs: tuple[str, ...]
 
     def progressed(self, stage: Stage, fraction: float) -> None: ...
+
+    def moved(self) -> None:
+        """The work gets on, though there is nothing to show: whoever hears nothing for long ends it."""
 
     def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None: ...
 
@@ -30,6 +36,9 @@ class Silent:
     outputs: tuple[str, ...] = ()
 
     def progressed(self, stage: Stage, fraction: float) -> None:
+        return None
+
+    def moved(self) -> None:
         return None
 
     def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None:
@@ -61,15 +70,26 @@ class Sender:
 
     def __init__(self, send: Callable[[Any], None]) -> None:
         self._send = send
-        self._last: tuple[Stage, int] | None = None
+        self._last: tuple[Stage, float] | None = None
+        self._said_s = time.monotonic()
         self.spoke_of_failure = False
         self.outputs: tuple[str, ...] = ()
 
     def progressed(self, stage: Stage, fraction: float) -> None:
-        step = (stage, int(fraction * 100))
-        if step != self._last:
-            self._last = step
-            self._send({"is": "progress", "stage": stage, "fraction": fraction})
+        """A percent at a time. Less than that is a sign of life, if it is more than before."""
+        before, self._last = self._last, (stage, fraction)
+        if before is None or before[0] != stage or int(before[1] * 100) != int(fraction * 100):
+            self._say({"is": "progress", "stage": stage, "fraction": fraction})
+        elif fraction > before[1]:
+            self.moved()
+
+    def moved(self) -> None:
+        if time.monotonic() - self._said_s >= MOVED_EVERY_S:
+            self._say({"is": "moved"})
+
+    def _say(self, message: dict[str, Any]) -> None:
+        self._said_s = time.monotonic()
+        self._send(message)
 
     def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None:
         """`config_hash`: of all settings it was made with, when it is the last stage."""

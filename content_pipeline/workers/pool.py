@@ -20,8 +20,10 @@ from typing import Any, NoReturn
 
 from content_pipeline.lifetime import dying_with
 from content_pipeline.private_files import private_file, private_folder
+from content_pipeline.workers.stacks import Stack, stacks_of_group, write_stack_on_signal
 
 ASKED_TO_STOP = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+UNKILLABLE_S = 10.0  # after which a killed child is not waited for any longer
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class _Child:
     pid: int
     pipe: int
     unread: bytes = field(default=b"")
+    killed_s: float | None = None
 
 
 class Pool:
@@ -61,6 +64,7 @@ class Pool:
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._children: dict[int, _Child] = {}
+        self._given_up: set[int] = set()
         self._selector = selectors.DefaultSelector()
 
     @property
@@ -106,12 +110,18 @@ class Pool:
             *lines, child.unread = (child.unread + data).split(b"\n")
             for line in lines:
                 yield Said(child.task, json.loads(line))
+        yield from self._those_who_do_not_die()
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send a signal to a child and all it started."""
         for child in self._children.values():
             if child.task.name == name:
-                _signal_group(child.pid, number)
+                _signal_child(child, number)
+
+    def stacks(self, name: str) -> list[Stack]:
+        """Where a child is, and the helpers it forked; it wakes up if it was stopped."""
+        named = (child for child in self._children.values() if child.task.name == name)
+        return [stack for child in named for stack in stacks_of_group(child.pid, child.task.log_path)]
 
     def stop(self, grace_s: float = 5.0) -> list[Said | Ended]:
         """Ask the children to end, then make them; returns what they still had to say."""
@@ -121,16 +131,28 @@ class Pool:
         deadline = time.monotonic() + grace_s
         while self._children and time.monotonic() < deadline:
             last_words += self.listen()
-        for child in list(self._children.values()):
-            _signal_group(child.pid, signal.SIGKILL)
-            last_words.append(Ended(child.task, self._reap(child)))
+        for child in self._children.values():
+            _signal_child(child, signal.SIGKILL)
+        while self._children:
+            last_words += self.listen()
         return last_words
+
+    def _those_who_do_not_die(self) -> Iterator[Ended]:
+        """A process that the kernel cannot end (a dead network share), or whose pipe another holds, keeps no slot."""
+        now_s = time.monotonic()
+        for child in list(self._children.values()):
+            if child.killed_s is not None and now_s - child.killed_s > UNKILLABLE_S:
+                yield Ended(child.task, self._reap(child))
+        self._given_up = {pid for pid in self._given_up if os.waitpid(pid, os.WNOHANG) == (0, 0)}
 
     def _reap(self, child: _Child) -> str | None:
         self._selector.unregister(child.pipe)
         os.close(child.pipe)
         del self._children[child.pipe]
-        _, status = os.waitpid(child.pid, 0)
+        status = _collected(child.pid)
+        if status is None:
+            self._given_up.add(child.pid)
+            return f"killed, and did not die (process {child.pid})"
         _signal_group(child.pid, signal.SIGKILL)  # whatever it started must not outlive it
         if os.WIFSIGNALED(status):
             return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
@@ -163,6 +185,17 @@ def _live_as_child(
         os._exit(code)
 
 
+def _collected(pid: int, patience_s: float = 2.0) -> int | None:
+    """How a process ended that is about to; None when it does not."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return status
+        time.sleep(0.005)
+    return None
+
+
 def _interrupt(_number: int, _frame: Any) -> None:
     raise KeyboardInterrupt
 
@@ -175,7 +208,7 @@ def _log_to(path: Path) -> None:
         descriptor = os.open(os.devnull, os.O_WRONLY)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
-    os.close(descriptor)
+    write_stack_on_signal(descriptor)  # kept open: what runs may put something else in the place of stderr
     # The parent may have put something of its own in their place.
     sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
@@ -185,6 +218,12 @@ def _send(writer: int, value: Any) -> None:
     data = json.dumps(value).encode() + b"\n"
     while data:
         data = data[os.write(writer, data) :]
+
+
+def _signal_child(child: _Child, number: signal.Signals) -> None:
+    if number is signal.SIGKILL and child.killed_s is None:
+        child.killed_s = time.monotonic()
+    _signal_group(child.pid, number)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

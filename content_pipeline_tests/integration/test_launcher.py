@@ -91,6 +91,22 @@ def test_a_killed_child_is_followed_by_another_that_goes_on_after_the_finished_s
     assert game.manifest.check() == []
 
 
+def test_a_child_that_hangs_is_ended_as_stalled_and_the_run_goes_on(game: LaunchedProject):
+    game.set(KILL_AT="hang:energy_sealed", QUEUE__STALL_S="8")
+    (run,) = game.launch_due().values()
+    child = game.child_of(run)
+    assert game.ends(run, 180) is SUCCESS
+    job = game.job("game.mp4")
+    assert (job.status, job.crash_count, job.run_id) == (State.SUCCEEDED, 0, run)
+    stalled, succeeded = game.manifest.attempts(job.job_id)
+    assert (stalled.outcome, stalled.error_code, succeeded.outcome) == ("failed", "stalled", "succeeded")
+    assert "no progress in energy for" in stalled.error
+    assert "failpoints.py" in stalled.error and "workbench.py" in stalled.error, "where it hung, and who called that"
+    assert any("no progress in energy" in message for message in game.messages(run))
+    assert not _lives(child)
+    assert game.manifest.check() == []
+
+
 @pytest.mark.parametrize("point", SUPERVISOR_POINTS)
 def test_a_killed_supervisor_is_followed_by_another_that_takes_over(game: LaunchedProject, point: str, monkeypatch):
     game.set(KILL_AT=point)

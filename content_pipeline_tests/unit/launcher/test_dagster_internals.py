@@ -50,7 +50,7 @@ def test_a_run_can_be_created_with_the_origin_that_the_ui_knows(instance: dg.Dag
 def test_a_created_run_can_be_executed_here(instance: dg.DagsterInstance, asset, status):
     job = job_of(asset)
     run = internals.create_run(instance, job, "a", {})
-    internals.execute(instance, job, run)
+    internals.execute(instance, job, run, lambda: None)
     assert instance.get_run_by_id(run.run_id).status is status
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from content_pipeline.process_identity import state_of
+from content_pipeline.workers import pool as pool_module
 from content_pipeline.workers.pool import Ended, Pool, Said, Task
 
 
@@ -126,3 +128,84 @@ def test_children_die_when_the_parent_is_killed(tmp_path: Path):
     parent.kill()
     parent.wait(10)
     wait_until(lambda: not alive(child))
+
+
+def _started(pool: Pool, one: Task) -> int:
+    """The child's pid, once it has said a word."""
+    pid = pool.start(one)
+    wait_until(lambda: any(isinstance(event, Said) for event in pool.listen()))
+    return pid
+
+
+def _hang_in_c(send):
+    import ctypes
+
+    send("here")
+    ctypes.CDLL(None).pause()
+
+
+def _hang_in_a_loop(send):
+    send("here")
+    while True:
+        pass
+
+
+@pytest.mark.parametrize("hang", [_hang_in_c, _hang_in_a_loop])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_child_that_hangs_says_where(tmp_path: Path, hang, stopped: bool):
+    pool = Pool(1)
+    pid = _started(pool, task(tmp_path, "a", hang))
+    if stopped:
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: state_of(pid) == "T")
+    (stack,) = pool.stacks("a")
+    assert stack.pid == pid
+    assert any(call.endswith(f" {hang.__name__}") for call in stack.calls)
+    assert stack.kernel.startswith("stopped") is stopped
+    assert hang.__name__ in (tmp_path / "a.log").read_text()
+    pool.stop()
+
+
+def test_the_helper_that_hangs_says_where_too(tmp_path: Path):
+    from content_pipeline.lifetime import Helper
+
+    def work(send):
+        helper = Helper.start(lambda pipe: _hang_in_c(lambda word: None))
+        send(helper.pid)
+        os.read(helper.pipe, 1)
+
+    pool = Pool(1)
+    _started(pool, task(tmp_path, "a", work))
+    waiting, hanging = pool.stacks("a")
+    assert any(call.endswith(" work") for call in waiting.calls)
+    assert any(call.endswith(" _hang_in_c") for call in hanging.calls)
+    pool.stop()
+
+
+def test_a_child_that_is_killed_and_does_not_end_keeps_no_slot(tmp_path: Path, monkeypatch):
+    """Stuck in the kernel, or as here: something that got away holds its pipe."""
+    monkeypatch.setattr(pool_module, "UNKILLABLE_S", 0.3)
+
+    def work(send):
+        if os.fork() == 0:
+            os.setsid()
+            time.sleep(60)
+            os._exit(0)
+        send("here")
+        signal.pause()
+
+    pool = Pool(1)
+    _started(pool, task(tmp_path, "a", work))
+    pool.signal("a", signal.SIGKILL)
+    heard = []
+    wait_until(lambda: heard.extend(pool.listen()) or heard)
+    assert [event.crash for event in heard] == ["killed by SIGKILL"]
+    assert pool.has_room
+
+
+def test_a_crash_leaves_its_stack_in_the_log(tmp_path: Path):
+    import ctypes
+
+    heard = events(Pool(1), [task(tmp_path, "a", lambda send: ctypes.string_at(0))])
+    assert [event.crash for event in heard] == ["killed by SIGSEGV"]
+    assert "Segmentation fault" in (tmp_path / "a.log").read_text()
