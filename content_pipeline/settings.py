@@ -205,7 +205,7 @@ class QueueSettings(Group):
         30.0, description="Seconds that running jobs have to finish when their worker is asked to stop."
     )
     stall_s: PositiveSeconds = Field(
-        600.0, description="Seconds without any progress before the process that works on a video is ended as `stalled`."
+        600.0, description="Seconds without progress before the process that works on a video is ended as `stalled`."
     )
     stall_per_hour_s: Seconds = Field(
         600.0,
