@@ -123,11 +123,11 @@ def _one_spelling(text: str) -> str:
     parts = _URL.fullmatch(text)
     if parts is None:
         raise ValueError(
-            "is no database URL like postgresql://user:password@host:5432/name; "
+            "is not a database URL like postgresql://user:password@host:5432/name; "
             "in a user name or password write @ as %40, : as %3A and / as %2F"
         )
     if parts["password"] == f":{MASK}":
-        raise ValueError("holds no password but the mask that is shown in its place")
+        raise ValueError("contains the mask that is shown in place of the password")
     return f"{POSTGRES}://{rest}"
 
 

@@ -129,7 +129,7 @@ def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, secon
     for scope, code, message in paused:
         print_error(f"{scope_in_words(scope)} is paused ({code}): {message}", hint_for(code))
     if interrupted:
-        print_note("Interrupted. Nothing is lost: the same command goes on where it stopped.")
+        print_note("Interrupted. Nothing is lost: the same command continues where it stopped.")
         return EXIT_INTERRUPTED
     if paused:
         return EXIT_FAILURE

@@ -113,8 +113,8 @@ class ResumableInProcessExecutor(InProcessExecutor):
         left = [key for key in execution_plan.step_keys_to_execute if key not in finished]
         yield DagsterEvent.engine_event(
             plan_context,
-            f"Going on in process {os.getpid()}: {', '.join(left) or 'nothing'} left, "
-            f"{', '.join(sorted(finished)) or 'nothing'} done before.",
+            f"Continuing in process {os.getpid()}: {', '.join(left) or 'nothing'} left, "
+            f"{', '.join(sorted(finished)) or 'nothing'} already done.",
             EngineEventData.in_process(os.getpid(), left),
         )
         if left:

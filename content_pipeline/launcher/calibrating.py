@@ -104,8 +104,8 @@ class Calibrator:
 
     def _why_not(self, job: Job) -> PipelineError:
         if job.status is State.RUNNING:
-            return BeingCalibrated(f"{printable(job.library)} is being calibrated already, by {job.worker_id}")
-        return Paused(f"{printable(job.library)} waits to be calibrated: the work is paused")
+            return BeingCalibrated(f"{printable(job.library)} is already being calibrated by worker {job.worker_id}")
+        return Paused(f"the calibration of {printable(job.library)} is waiting: work is paused")
 
     def take(self, job_id: str) -> Calibrated | None:
         """Do a job that was asked for before; None when it cannot be claimed, or not yet."""
@@ -201,7 +201,7 @@ class Calibrator:
             }
         except (AttributeError, TypeError, ValidationError) as error:
             why = " ".join(str(error).split())  # one line
-            raise BadSettings(f"what was asked of job {job.job_id} cannot be understood: {why}") from error
+            raise BadSettings(f"the request of job {job.job_id} cannot be understood: {why}") from error
         return self.settings.model_copy(update=asked)
 
     def _bench(self, settings: Settings, progress: Progress) -> Workbench:

@@ -98,7 +98,7 @@ def _partition_of(job: Job, manifest: Manifest) -> str:
 def _fail_in_its_place(job: Job, error: BaseException, manifest: Manifest) -> None:
     """A file that cannot even be told apart from others fails here, under the same fence and rules as in a worker."""
     if isinstance(error, MissingFile) and not Path(job.library).is_dir():
-        error = LibraryOffline(f"{printable(job.library)} is not there")
+        error = LibraryOffline(f"{printable(job.library)} does not exist")
     kind = type(error) if isinstance(error, PipelineError) else PipelineError
     for claimed in manifest.claim(this_worker(), queue_type=job.queue_type, job_ids=[job.job_id]):
         stage = "calibration" if job.queue_type is QueueType.CALIBRATION else "fingerprint"

@@ -174,7 +174,7 @@ class Hands:
     def _crashed(self, held: Held, job: Job, event: Ended) -> Outcome:
         path = printable(held.outcome.path)
         error = WorkerCrashed(
-            f"{path}: the worker was {_how(event)}; see its log {event.task.log_path}. "
+            f"{path}: the worker died ({_how(event)}); see its log {event.task.log_path}. "
             f"To reproduce: content-ai process --input {path} --workers 1"
         )
         self.patiently(lambda: self._manifest.crashed(job.lease, str(error)))

@@ -47,7 +47,11 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
     @classmethod
     def config_type(cls) -> dict[str, Any]:
         return {
-            "idle_seconds": dg.Field(dg.IntSource, default_value=int(IDLE_S), description="Stop after so long idle.")
+            "idle_seconds": dg.Field(
+                dg.IntSource,
+                default_value=int(IDLE_S),
+                description="Seconds without work after which the workers exit.",
+            )
         }
 
     @classmethod
@@ -82,7 +86,7 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
     def _hand_over(self, run: dg.DagsterRun) -> None:
         self._spool.add(launch_of(run))
         ensure_supervisor(self._home, self._idle_s)
-        self._instance.report_engine_event(f"Handed to the warm workers of {self._home}.", run)
+        self._instance.report_engine_event(f"Handed to the workers of {self._home}.", run)
 
     # --- stopping
 
@@ -106,7 +110,7 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
         job_id, _ = parse_job_tag(run.tags[JOB_TAG])
         manifest.cancel(Which(job_ids=[job_id], if_possible=True))
         if is_abandoned(run, manifest):
-            self._instance.report_run_canceled(run, "The process that carried this run is gone.")
+            self._instance.report_run_canceled(run, "The process that executed this run is gone.")
         return True
 
     # --- looking
@@ -122,7 +126,7 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
             return self._health_elsewhere(run)
         card = self._spool.supervisor()
         if card is None or self._spool.is_hung(card):
-            return CheckRunHealthResult(WorkerStatus.FAILED, "the supervisor of the warm workers is gone, or hangs")
+            return CheckRunHealthResult(WorkerStatus.FAILED, "the supervisor of the workers is gone or hangs")
         return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=launch.worker)
 
     def _health_elsewhere(self, run: dg.DagsterRun) -> CheckRunHealthResult:
@@ -132,12 +136,12 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
         again = self._instance.get_run_by_id(run.run_id)
         if again is None or again.is_finished:  # it ended between two looks
             return CheckRunHealthResult(WorkerStatus.SUCCESS)
-        return CheckRunHealthResult(WorkerStatus.FAILED, "nobody carries this run")
+        return CheckRunHealthResult(WorkerStatus.FAILED, "no process executes this run")
 
     def get_run_worker_debug_info(self, run: dg.DagsterRun, include_container_logs: bool | None = True) -> str | None:
         launch, supervisor = self._spool.get(run.run_id), self._spool.supervisor()
         if launch is None:
-            return f"not with the warm workers; owner {owner_of(run.tags)}"
+            return f"not executed by the workers; owner {owner_of(run.tags)}"
         alive = "gone" if supervisor is None else f"alive (pid {supervisor['pid']})"
         lines = [f"supervisor {alive}; worker {launch.worker}; pid {launch.pid}; log {launch.log}"]
         if include_container_logs and launch.log is not None and Path(launch.log).exists():

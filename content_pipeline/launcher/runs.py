@@ -137,7 +137,7 @@ def close_abandoned(
     carried = spool.run_ids()
     abandoned = [run for run in runs if run.run_id not in carried and is_abandoned(run, manifest)]
     for run in abandoned:
-        internals.report_worker_died(instance, run, "The process that carried this run is gone.")
+        internals.report_worker_died(instance, run, "The process that executed this run is gone.")
     return len(abandoned)
 
 

@@ -253,7 +253,7 @@ class Supervisor:
         if held.run_status is not None or ((held.failure or held.outdated) and not held.lost):
             self._spool.remove(held.name)  # the child has ended the run
         elif outcome.status == State.PENDING and not held.stopped:
-            self._runs.note(held.name, f"{outcome.error}. The run goes on in another process.")
+            self._runs.note(held.name, f"{outcome.error}. The run continues in another process.")
             self._waiting[held.name] = _Waiting(self._carried[held.name])
         else:
             why = outcome.error if outcome.error is not None else "The worker process had to be killed."

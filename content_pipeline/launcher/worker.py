@@ -24,7 +24,7 @@ from content_pipeline.settings import Settings
 from content_pipeline.workers.warm import HEAVY, keep_shared, warm
 
 CLAIM_FROM = 100
-INTERRUPTED = "interrupted; the next call goes on with it"
+INTERRUPTED = "interrupted; the next call continues it"
 
 
 class Worker:

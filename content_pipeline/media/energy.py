@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from content_pipeline.errors import BadSettings, CorruptMedia, NoAudio, printable
+from content_pipeline.errors import BadSettings, CorruptMedia, NoAudio, counted, printable
 from content_pipeline.media.audio import AudioReport
 from content_pipeline.media.curves import Curves
 from content_pipeline.media.loudest import loudest_track
@@ -67,9 +67,8 @@ def _choose(source: Source, info: MediaInfo, settings: EnergySettings) -> tuple[
     count = len(info.audio)
     if isinstance(settings.track, int):
         if settings.track >= count:
-            raise BadSettings(
-                f"energy.track is {settings.track}, but {printable(source.path)} has {count} audio track(s), from 0"
-            )
+            tracks = f"{counted(count, 'audio track')}, counted from 0"
+            raise BadSettings(f"energy.track is {settings.track}, but {printable(source.path)} has {tracks}")
         return settings.track, [settings.track]
     loudest = loudest_track(source, info)
     return loudest, list(range(count)) if settings.track == "all" else [loudest]

@@ -43,7 +43,7 @@ def read_labels(path: Path) -> tuple[LabelledClip, ...]:
         if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
             raise BadLabels(f"{printable(path)} cannot be read: it is not a file")
         if status.st_size > MOST_BYTES:
-            raise BadLabels(f"{printable(path)} is larger than {MOST_BYTES >> 20} MiB: it holds no labels")
+            raise BadLabels(f"{printable(path)} is larger than {MOST_BYTES >> 20} MiB: it is not a labels file")
         value = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BadLabels(f"{printable(path)} cannot be read: {error.strerror}") from error
@@ -66,7 +66,7 @@ def clips_from_json(value: Any) -> tuple[LabelledClip, ...]:
     times = Counter(os.path.normpath(clip.file) for clip in clips)
     twice = next((name for name in times if times[name] > 1), None)
     if twice is not None:
-        raise ValueError(f"{twice} is there twice")
+        raise ValueError(f"{twice} is listed twice")
     return clips
 
 
@@ -93,6 +93,6 @@ def _check_files(clips: tuple[LabelledClip, ...], folder: Path) -> None:
         if len(os.fsencode(clip.file)) > LONGEST_NAME_BYTES:
             raise ValueError(f"{clip.file[:60]}… is too long for a file name")
         if "\0" in clip.file or not path.resolve().is_relative_to(folder.resolve()):
-            raise ValueError(f"{clip.file} does not lie in the folder of the labels")
+            raise ValueError(f"{clip.file} is not in the folder of the labels file")
         if not path.is_file():
-            raise ValueError(f"{clip.file} is not there")
+            raise ValueError(f"{clip.file} does not exist")

@@ -152,8 +152,8 @@ def _check(info: MediaInfo, source: Source, limits: LimitSettings) -> None:
     name = printable(source.path)
     if info.video is None:
         if info.audio:
-            raise NoPicture(f"{name} holds sound but no picture")
-        raise NotAVideo(f"{name} holds neither picture nor sound")
+            raise NoPicture(f"{name} contains sound but no video track")
+        raise NotAVideo(f"{name} contains neither video nor audio")
     if info.video.width * info.video.height > limits.max_pixels:
         raise LimitExceeded(
             f"{name} is {info.video.width}x{info.video.height}; limits.max_pixels is {limits.max_pixels}"

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from content_pipeline.artifacts import Artifact, Draft
-from content_pipeline.errors import BadSettings, NoCurves, printable
+from content_pipeline.errors import BadSettings, NoCurves, counted, printable
 from content_pipeline.manifest.calibrations import Applied
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.media.curves import load
@@ -76,7 +76,7 @@ def calibration(bench: Workbench, library: Library) -> StageResult:
     values = values_to_try(bench.settings, library.applied)
     videos, missing = _with_curves(bench, library)
     if not videos:
-        raise NoCurves(f"{printable(library.root)}: none of its {missing} videos has curves yet")
+        raise NoCurves(f"{printable(library.root)}: no video has curves yet (of {counted(missing, 'video')})")
     now = bench.settings if library.applied is None else library.applied.onto(bench.settings)
     key = bench.stage_key(
         "calibration",

@@ -80,7 +80,7 @@ def test_the_jobs_of_a_dead_worker_are_stale_and_not_in_progress(tmp_path: Path,
     said = content_ai("queue", "status", cwd=tmp_path).stdout
     assert "In Progress:          0" in said
     assert "Stale:                1" in said
-    assert "`content-ai queue process` goes on with them" in said
+    assert "`content-ai queue process` continues them" in said
     assert [job["status"] for job in queue(tmp_path, "list")] == ["stale"]
     (job,) = queue(tmp_path, "list", "--status", "stale")
     assert queue(tmp_path, "list", "--status", "running") == []
@@ -185,5 +185,5 @@ def test_after_an_interruption_the_table_says_pending(tmp_path: Path, samples_fo
     row = next(line for line in said.splitlines() if line.startswith("long.mp4"))
     assert row.split()[1] == "pending"
     assert "cancelled" not in said + notes
-    assert "the same command goes on where it stopped" in notes
+    assert "the same command continues where it stopped" in notes
     assert [job["status"] for job in queue(tmp_path, "list")] == ["pending"]

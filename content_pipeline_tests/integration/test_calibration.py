@@ -326,7 +326,7 @@ def test_while_the_work_is_paused_a_calibration_waits_and_says_so(two_libraries:
     manifest.spoil(Which(job_ids=[job_of(two_libraries).job_id]), "again")
     (held,) = manifest.claim("worker", queue_type=QueueType.CALIBRATION)
     manifest.fail(held.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
-    with pytest.raises(Paused, match="waits to be calibrated"):
+    with pytest.raises(Paused, match="is waiting: work is paused"):
         calibrate(two_libraries, **NOTHING)
     assert job_of(two_libraries).metadata["calibration"]["values"] == [100.0]
     manifest.close_breakers()

@@ -172,7 +172,7 @@ def test_a_file_that_just_changed_is_waited_for(project: Project, short: Path):
 def test_an_unmounted_library_is_one_pause_and_no_failure(processed: Project):
     away = processed.library.rename(processed.library.with_name("away"))
     processed.library.mkdir()  # the empty mount point
-    with pytest.raises(LibraryOffline, match="1 videos are known"):
+    with pytest.raises(LibraryOffline, match="the manifest knows 1 video there"):
         plan_of(processed)
     manifest = batch_of_known(processed)
     assert manifest.counts()[QueueType.PROCESSING][State.FAILED] == 0

@@ -42,8 +42,8 @@ REST = {"Dirty": State.DIRTY, "Stale": STALE, "Cancelled": State.CANCELLED, "Dis
 def status(**given: Any) -> int:
     """Count the jobs in each state, and say why work waits.
 
-    A job whose worker is gone counts as stale, not as running: the next `process`, `queue process` or daemon goes on
-    with it.
+    A job whose worker is gone counts as stale, not as running: the next `process`, `queue process` or the daemon
+    continues it.
     """
     as_json = given.pop("as_json")
     manifest = manifest_of(given, Access.READ)
@@ -70,7 +70,7 @@ def _print_status(total: Mapping[str, int]) -> None:
     for title, name in REST.items():
         print_result(f"{title + ':':<22}{total[name]}")
     if total[STALE]:
-        print_result("Stale jobs: their worker is gone; `content-ai queue process` goes on with them.")
+        print_result("Stale jobs: their worker is gone; `content-ai queue process` continues them.")
 
 
 def _counted(states: dict[State, int]) -> dict[str, int]:
@@ -162,7 +162,7 @@ def _print_job(job: Job, status: str) -> None:
     budget = f"attempt {job.attempt_count} of {job.max_attempts}, crashes {job.crash_count} of {job.max_crashes}"
     print_result(f"{status}; {budget}; priority {job.priority}")
     if status == STALE:
-        print_result(f"its worker {job.worker_id} is gone; `content-ai queue process` goes on with it")
+        print_result(f"its worker {job.worker_id} is gone; `content-ai queue process` continues it")
     if job.error_code is not None:
         print_result(f"last error ({job.error_code}): {job.last_error}")
         print_result(f"what to do: {hint_for(job.error_code)}")

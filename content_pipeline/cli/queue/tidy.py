@@ -85,7 +85,8 @@ def check(**given: Any) -> int:
     manifest = open_named_manifest(settings, Access.READ)
     violations = [asdict(one) for one in manifest.check(_hash_if_there)]
     drafts = ArtifactStore(settings.state_dir.absolute() / "artifacts").abandoned_drafts()
-    violations += [{"invariant": "no draft outlives its process", "job_id": None, "detail": str(d)} for d in drafts]
+    left = "was left by a process that died; the next `content-ai process` removes it"
+    violations += [{"invariant": "drafts", "job_id": None, "detail": f"{draft} {left}"} for draft in drafts]
     if as_json:
         print_document({"violations": violations})
     else:

@@ -72,7 +72,7 @@ def choose(source: Source, info: MediaInfo, spans: Sequence[Span], settings: Ren
         obstacle = _obstacle(container, info)
         around = [] if obstacle is not None else [_around(container, source, info, span) for span in spans]
     if not all(one.surveyed.timed for one in around):
-        obstacle = "its pictures carry no times of their own"
+        obstacle = "its frames have no timestamps"
     if obstacle is not None:
         return _instead(settings, obstacle)
     if settings.mode == "auto":
@@ -98,7 +98,7 @@ def _obstacle(container: InputContainer, info: MediaInfo) -> str | None:
     if video.width % 2 or video.height % 2:
         return f"its size is odd ({video.width}x{video.height})"
     if video.rotation_degrees:
-        return f"it is turned by {video.rotation_degrees} degrees"
+        return f"it is rotated by {video.rotation_degrees} degrees"
     context = picture_stream(container, info).codec_context
     aspect = context.sample_aspect_ratio
     if context.profile not in _PROFILES:
@@ -127,7 +127,7 @@ def _best(around: Sequence[Around], settings: RenderSettings) -> Choice:
         )
     gap = "no keyframe to start at before a cut" if gap_s == inf else f"keyframes {gap_s:.1f} s apart"
     if share >= MIN_COPIED_SHARE:
-        return Choice("smart", f"Cutting smart: H.264 with {gap}; {share:.0%} is copied, the rest encoded.")
+        return Choice("smart", f"Smart cut: H.264 with {gap}; {share:.0%} is copied, the rest encoded.")
     return _instead(settings, f"H.264 with {gap}, of which a smart cut could copy only {share:.0%}")
 
 
@@ -135,7 +135,7 @@ def _forced(around: Sequence[Around], settings: RenderSettings) -> Choice:
     if settings.mode == "smart":
         share = _copied_share(around)
         if share > 0:
-            return Choice("smart", f"Cutting smart, as render.mode asks; {share:.0%} is copied, the rest encoded.")
+            return Choice("smart", f"Smart cut, as render.mode asks; {share:.0%} is copied, the rest encoded.")
         return _instead(settings, "no highlight has a keyframe to copy from")
     moved_s = max((one.moved_s for one in around), default=0.0)
     if moved_s <= MAX_COPY_MOVE_S:
