@@ -31,7 +31,7 @@ def _chosen(path: Path, mode: str = "auto") -> Choice:
         ("open.mkv", {"open_gop": True}, "encode", "no keyframe to start at"),
         ("hevc.mp4", {"codec": "libx265"}, "encode", "hevc, not H.264"),
         ("odd.mp4", {"size": (321, 181), "pixel_format": "yuv444p"}, "encode", "yuv444p"),
-        ("rotated.mp4", {"rotation_degrees": 90}, "encode", "turned by 90 degrees"),
+        ("rotated.mp4", {"rotation_degrees": 90}, "encode", "rotated by 90 degrees"),
         ("ten_bit.mp4", {"pixel_format": "yuv420p10le"}, "encode", "yuv420p10le"),
         ("wide_pixels.mp4", {"more": ("-aspect", "4:3")}, "encode", "not square"),
     ],
