@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from content_pipeline.errors import OutOfMemory, PipelineError, RetryPolicy, named
+from content_pipeline.errors import OutOfMemory, PipelineError, RetryPolicy, named, printable
 from content_pipeline.settings import Stage
 from content_pipeline.stages.carrier import Carrier
 from content_pipeline.stages.cost import Meter
@@ -48,6 +49,7 @@ def _failure(stage: Stage, error: PipelineError, carrier: Carrier) -> dg.Failure
 
 
 def materialized(
+    context: dg.AssetExecutionContext,
     result: StageResult,
     metadata: Mapping[str, Any],
     carrier: Carrier,
@@ -57,15 +59,21 @@ def materialized(
 ) -> dg.MaterializeResult:
     cost = meter.spent()
     carrier.listener.finished(result, cost, config_hash)
-    return dg.MaterializeResult(
-        data_version=dg.DataVersion(result.key),
-        metadata={"reused": result.reused, "seconds": cost["wall_s"], "cpu_s": cost["cpu_s"], **metadata},
-        check_results=checks,
+    # Given with the result, Dagster would keep it twice: with the step's output, and with the materialization.
+    context.add_asset_metadata(
+        {"reused": result.reused, "seconds": cost["wall_s"], "cpu_s": cost["cpu_s"], **metadata},
     )
+    return dg.MaterializeResult(data_version=dg.DataVersion(result.key), check_results=checks)
 
 
-def image(media_type: str, data: bytes, alt: str) -> dg.MarkdownMetadataValue:
-    """A small picture that the UI shows in place."""
+def picture(name: str, path: Path, alt: str) -> dict[str, dg.MetadataValue]:
+    """A picture so small that Dagster can keep it with every run, and where the whole one is."""
     import base64
 
-    return dg.MetadataValue.md(f"![{alt}](data:image/{media_type};base64,{base64.b64encode(data).decode()})")
+    from content_pipeline.media.preview import thumbnail
+
+    small = base64.b64encode(thumbnail(path.read_bytes())).decode()
+    return {
+        name: dg.MetadataValue.md(f"![{alt}](data:image/webp;base64,{small})"),
+        f"{name}_file": dg.MetadataValue.path(printable(path)),
+    }

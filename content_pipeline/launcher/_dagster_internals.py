@@ -37,7 +37,13 @@ from dagster._core.remote_origin import (
 from dagster._core.storage.base_storage import DagsterStorage as DagsterStorage
 from dagster._core.storage.event_log.base import EventLogStorage as EventLogStorage
 from dagster._core.storage.event_log.polling_event_watcher import SqlPollingEventWatcher as SqlPollingEventWatcher
-from dagster._core.storage.event_log.schema import DynamicPartitionsTable, SqlEventLogStorageMetadata
+from dagster._core.storage.event_log.schema import (
+    AssetCheckExecutionsTable,
+    AssetKeyTable,
+    DynamicPartitionsTable,
+    SqlEventLogStorageMetadata,
+    SqlEventLogStorageTable,
+)
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite import consolidated_sqlite_event_log
 from dagster._core.storage.event_log.sqlite.consolidated_sqlite_event_log import (
@@ -64,6 +70,13 @@ CODE_LOCATION = "content_pipeline"
 MODULE = "content_pipeline.definitions"
 ATTRIBUTE = "defs"
 REPOSITORY = "__repository__"
+
+# Where whole events are kept. Dagster compares none of them in SQL.
+EVENT_COLUMNS = (
+    SqlEventLogStorageTable.c.event,
+    AssetKeyTable.c.last_materialization,
+    AssetCheckExecutionsTable.c.evaluation_event,
+)
 
 
 @cache

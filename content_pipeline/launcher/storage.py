@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from dagster import DagsterInstance, StringSource
 
 from content_pipeline.launcher import _dagster_internals as internals
+from content_pipeline.launcher.compressed_events import compress_events
 from content_pipeline.manifest.sqlite import on_network_filesystem, set_journal
 from content_pipeline.private_files import private_file, private_folder
 
@@ -36,6 +37,8 @@ BUSY_TIMEOUT_S = 30
 KEPT, AT_MOST = 2, 64  # connections of one process: the UI asks from many threads
 
 Opened = TypeVar("Opened")
+
+compress_events()
 
 _engines: dict[str, sa.Engine] = {}
 _adding = threading.Lock()

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.defs.assets.common import asset_options
-from content_pipeline.defs.boundary import boundary, image, materialized
+from content_pipeline.defs.boundary import boundary, materialized, picture
 from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import MissingFile, printable
@@ -44,7 +44,7 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
             library, jobs = _processed(open_manifest(workbench.settings), context.partition_key)
             result = run(workbench, context.partition_key, library, jobs)
             checks = check_montage(result)
-        return materialized(result, _metadata(library, result), carrier, meter, checks)
+        return materialized(context, result, _metadata(library, result), carrier, meter, checks)
 
     return best_of
 
@@ -93,7 +93,7 @@ def _metadata(library: Path, result: StageResult) -> dict[str, Any]:
         "size": f"{facts['width']}x{facts['height']}",
         "output": dg.MetadataValue.path(printable(next(iter(result.outputs)))),
         "cuts": _table(result.artifact.read_json("montage.json")["cuts"]),
-        "contact_sheet": image("jpeg", result.artifact.path("sheet.jpg").read_bytes(), "one picture per clip"),
+        **picture("contact_sheet", result.artifact.path("sheet.jpg"), "one picture per clip"),
     }
 
 

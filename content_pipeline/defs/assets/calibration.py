@@ -49,7 +49,7 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
         with boundary("calibration", carrier, context) as meter:
             done = _calibrate(context, workbench.settings, carrier)
             metadata = _metadata(done)
-        return materialized(done.result, metadata, carrier, meter)
+        return materialized(context, done.result, metadata, carrier, meter)
 
     return calibration
 

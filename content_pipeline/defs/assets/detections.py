@@ -4,7 +4,7 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.defs.assets.common import asset_options
-from content_pipeline.defs.boundary import boundary, image, materialized
+from content_pipeline.defs.boundary import boundary, materialized, picture
 from content_pipeline.defs.checks import check_spec
 from content_pipeline.settings import Settings
 from content_pipeline.stages.carrier import Carrier
@@ -26,7 +26,9 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
         """
         with boundary("detections", carrier, context) as meter:
             decision = run(workbench, context.partition_key)
-        return materialized(decision.result, _metadata(decision), carrier, meter, (_within_the_video(decision),))
+        return materialized(
+            context, decision.result, _metadata(decision), carrier, meter, (_within_the_video(decision),)
+        )
 
     return detections
 
@@ -42,7 +44,7 @@ def _metadata(decision: Decision) -> dict[str, Any]:
         "highlight_s": round(artifact.facts["highlight_s"], 3),
         "candidates": artifact.facts["candidates"],
         "dropped": dg.MetadataValue.json(dict(dropped)),
-        "plot": image("png", artifact.path("plot.png").read_bytes(), "level, threshold, events and highlights"),
+        **picture("plot", artifact.path("plot.png"), "level, threshold, events and highlights"),
         "spans": dg.MetadataValue.table(
             [
                 dg.TableRecord({name: round(item[name], 3) for name in ("start_s", "end_s", "score")})

@@ -20,7 +20,7 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
         """
         with boundary("energy", carrier, context) as meter:
             sound = run(workbench, context.partition_key)
-        return materialized(sound.result, _metadata(sound), carrier, meter)
+        return materialized(context, sound.result, _metadata(sound), carrier, meter)
 
     return energy
 

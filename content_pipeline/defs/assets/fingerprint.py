@@ -25,7 +25,7 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
         with boundary("fingerprint", carrier, context) as meter:
             content = run(workbench, context.partition_key)
             files = workbench.videos.with_key(context.partition_key)
-        return materialized(content.result, _metadata(content, files), carrier, meter)
+        return materialized(context, content.result, _metadata(content, files), carrier, meter)
 
     return fingerprint
 

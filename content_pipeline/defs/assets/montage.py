@@ -4,7 +4,7 @@ import dagster as dg
 
 from content_pipeline.agenda import recipe_of
 from content_pipeline.defs.assets.common import asset_options
-from content_pipeline.defs.boundary import boundary, image, materialized
+from content_pipeline.defs.boundary import boundary, materialized, picture
 from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.errors import printable
 from content_pipeline.launcher import records
@@ -27,7 +27,7 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
             checks = check_montage(made.result)
             recipe = recipe_of(workbench.settings)
             metadata = {**_metadata(made.result), **records.of_montage(made, recipe)}
-        return materialized(made.result, metadata, carrier, meter, checks, recipe.config_hash)
+        return materialized(context, made.result, metadata, carrier, meter, checks, recipe.config_hash)
 
     return montage
 
@@ -43,5 +43,5 @@ def _metadata(result: StageResult) -> dict[str, Any]:
         "mode": facts["mode"],
         "why_this_mode": facts["reason"],
         "output": dg.MetadataValue.path(printable(next(iter(result.outputs)))),
-        "contact_sheet": image("jpeg", result.artifact.path("sheet.jpg").read_bytes(), "one picture per highlight"),
+        **picture("contact_sheet", result.artifact.path("sheet.jpg"), "one picture per highlight"),
     }

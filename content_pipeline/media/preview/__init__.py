@@ -5,5 +5,6 @@ Pillow draws them. Nothing here decides anything: a picture that is missing cost
 
 from content_pipeline.media.preview.contact_sheet import contact_sheet
 from content_pipeline.media.preview.plot import detections_plot
+from content_pipeline.media.preview.thumbnail import thumbnail
 
-__all__ = ["contact_sheet", "detections_plot"]
+__all__ = ["contact_sheet", "detections_plot", "thumbnail"]
