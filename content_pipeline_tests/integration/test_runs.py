@@ -45,8 +45,25 @@ def test_each_stage_tells_its_key_and_what_a_person_wants_to_know(bursts: Projec
     assert found["energy"].metadata["speed_x_realtime"].value > 1
     assert found["detections"].metadata["events"].value >= 3
     assert found["detections"].metadata["plot"].value.startswith("![")
+    assert Path(found["detections"].metadata["plot_file"].value).read_bytes().startswith(b"\x89PNG")
     assert found["montage"].metadata["mode"].value in ("copy", "smart", "encode")
-    assert "data:image/jpeg" in found["montage"].metadata["contact_sheet"].value
+    assert "data:image/webp" in found["montage"].metadata["contact_sheet"].value
+    assert Path(found["montage"].metadata["contact_sheet_file"].value).read_bytes().startswith(b"\xff\xd8")
+
+
+def test_a_run_leaves_little_behind_in_dagsters_records(bursts: Project):
+    bursts.process()
+    with bursts.instance() as instance, instance.event_log_storage.index_connection() as connection:
+        (run,) = instance.get_runs()
+        stored = (
+            "SELECT sum(length(event)) FROM event_logs",
+            "SELECT sum(length(evaluation_event)) FROM asset_check_executions",
+        )
+        size_bytes = sum(connection.exec_driver_sql(query).scalar_one() for query in stored)
+        outputs = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT)
+    assert size_bytes < 25_000
+    # Once is enough: with the materialization.
+    assert not any(output.dagster_event.step_output_data.metadata for output in outputs)
 
 
 def test_checks_are_recorded_for_the_video(bursts: Project):

@@ -17,7 +17,7 @@ from PIL import Image
 from content_pipeline.errors import NoPicture
 from content_pipeline.media.curves import FRAME_RATE_HZ
 from content_pipeline.media.detector import Candidate
-from content_pipeline.media.preview import contact_sheet, detections_plot
+from content_pipeline.media.preview import contact_sheet, detections_plot, thumbnail
 from content_pipeline.media.preview.canvas import clock, drawable, fitted, font
 from content_pipeline.media.preview.envelope import envelope
 from content_pipeline.media.preview.plot import BAND, DROPPED_LANE, HEIGHT_PX, KEPT_LANE, PLOT, WIDTH_PX
@@ -408,3 +408,20 @@ def test_a_recording_without_picture_is_refused_by_name(tmp_path: Path) -> None:
     sound_only = MediaInfo(container="mov", duration_s=3.0, origin_s=0.0, video=None, audio=())
     with open_source(record(tmp_path / "a.mp4")) as source, pytest.raises(NoPicture, match=r"a\.mp4"):
         contact_sheet(source, sound_only, [Span(0, 1)])
+
+
+# --- thumbnails
+
+
+@pytest.mark.parametrize("size", [(1200, 360), (1340, 900), (100, 40), (40, 2000)])
+def test_a_thumbnail_is_small_and_has_the_shape_of_its_picture(size: tuple[int, int]):
+    noise = np.random.default_rng(1).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
+    for pixels in (noise, np.full_like(noise, 200)):
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, "PNG")
+        small = thumbnail(buffer.getvalue())
+        shown = Image.open(io.BytesIO(small))
+        assert shown.format == "WEBP"
+        assert max(shown.size) <= 480
+        assert shown.width / shown.height == pytest.approx(size[0] / size[1], rel=0.15)
+    assert len(small) <= 3000

@@ -14,7 +14,7 @@ import pytest
 
 from content_pipeline.artifacts import ArtifactStore, sha256_of
 from content_pipeline.defs.assets.best_of import build
-from content_pipeline.defs.boundary import image
+from content_pipeline.defs.boundary import picture
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import CorruptMedia, DiskFull, LibraryOffline
 from content_pipeline.library.identify import identify
@@ -310,7 +310,9 @@ def test_the_asset_finds_its_library_by_its_key_and_shows_the_cuts(library: Libr
     assert made.metadata["clips"].value == 2 and made.metadata["videos"].value == 2
     assert len(made.metadata["cuts"].value.records) == 2
     sheet = (library.output / library.names[2]).read_bytes()
-    assert made.metadata["contact_sheet"] == image("jpeg", sheet, "one picture per clip")
+    shown = made.metadata["contact_sheet_file"].value
+    assert Path(shown).read_bytes() == sheet
+    assert made.metadata["contact_sheet"] == picture("sheet", Path(shown), "one picture per clip")["sheet"]
     checks = result.get_asset_check_evaluations()
     assert len(checks) == 4 and all(check.passed for check in checks)
 
