@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import av
 import numpy as np
 from av.stream import Discard
 
-from content_pipeline.errors import from_os_error
+from content_pipeline.media.damage import is_from_disk, packets, until_damage
 from content_pipeline.media.excerpt import AudioExcerpts
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.source import Source
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 PREROLL_S = 1.0  # what a decoder needs to hear before a position it did not come to by itself
 
-_DISK_ERRNOS = {errno.EIO, errno.ESTALE, errno.EREMOTEIO}
 _MOST_DEMUX_ERRORS = 1_000  # a demuxer that makes no progress would go on for ever
 
 
@@ -107,13 +105,13 @@ class FrameReader:
     def _packets_from(
         self, at_s: float, container: InputContainer, stream: AudioStream
     ) -> Iterator[av.Packet[AudioStream]]:
-        packets = self._packets(container, stream)
+        all_packets = self._packets(container, stream)
         if at_s > 0:
-            for packet in packets:
+            for packet in all_packets:
                 if packet.pts is None or self._at_s(packet) >= at_s:
                     yield packet
                     break
-        yield from packets
+        yield from all_packets
 
     def _seek(self, container: InputContainer, stream: AudioStream, at_s: float) -> None:
         """Go to the last packet before `at_s`; back to the start where the container's index leads past it."""
@@ -134,10 +132,10 @@ class FrameReader:
     def _packets(self, container: InputContainer, stream: AudioStream) -> Iterator[av.Packet[AudioStream]]:
         """All packets; the empty one at the end, which tells the decoder to let go of what it has, is left out."""
         errors = 0
-        packets = container.demux(stream)
+        following = packets(container, stream)
         while errors < _MOST_DEMUX_ERRORS:
             try:
-                packet = next(packets)
+                packet = next(following)
                 if packet.size:
                     yield packet
             except StopIteration:
@@ -145,12 +143,12 @@ class FrameReader:
             except av.error.FFmpegError as error:
                 self._count_damage(error)
                 errors += 1
-                packets = container.demux(stream)
+                following = packets(container, stream)
 
     def _count_damage(self, error: av.error.FFmpegError) -> None:
-        """What the recording is to blame for is counted; what the disk is to blame for is raised."""
-        if isinstance(error, OSError) and error.errno in _DISK_ERRNOS:
-            raise from_os_error(error, self._source.path) from error
+        """What the recording is to blame for is counted; what the disk may be to blame for is raised."""
+        if is_from_disk(error):
+            raise error
         self.bad_packets += 1
 
     def _at_s(self, packet: av.Packet[AudioStream]) -> float:
@@ -162,19 +160,15 @@ def frames_between(
     container: InputContainer, streams: list[AudioStream], start_s: float, end_s: float
 ) -> Iterator[tuple[int, av.AudioFrame]]:
     """Frames of several tracks between two stamps, roughly, each with its stream's index; damage is passed over."""
-    try:
+    with until_damage():
         container.seek(round(start_s * av.time_base))
-        for packet in container.demux(streams):
+        for packet in packets(container, *streams):
             if packet.pts is not None and packet.pts * packet.time_base >= end_s:
                 return
-            try:
+            with until_damage():
                 for frame in packet.decode():
                     if isinstance(frame, av.AudioFrame):
                         yield packet.stream_index, frame
-            except av.error.FFmpegError:
-                continue
-    except av.error.FFmpegError:
-        return
 
 
 class MonoQueue:

@@ -10,6 +10,7 @@ from pathlib import Path
 from content_pipeline.errors import BadSettings, CorruptMedia, NoAudio, counted, printable
 from content_pipeline.media.audio import AudioReport
 from content_pipeline.media.curves import Curves
+from content_pipeline.media.damage import packets, until_damage
 from content_pipeline.media.loudest import loudest_track
 from content_pipeline.media.probe import MediaInfo, probe
 from content_pipeline.media.source import Source, open_source
@@ -138,13 +139,11 @@ def reaches_end(source: Source, info: MediaInfo) -> bool:
     import av
 
     end_s = info.origin_s + info.duration_s
-    last_s = info.origin_s
-    with source.container() as container:
-        try:
-            container.seek(round(end_s * av.time_base))
-            for packet in container.demux():
-                if packet.pts is not None:
-                    last_s = max(last_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
-        except av.error.FFmpegError:
-            return False
-    return end_s - last_s <= _tolerance_s(info.duration_s)
+    last_s, reaches = info.origin_s, False
+    with source.container() as container, until_damage():
+        container.seek(round(end_s * av.time_base))
+        for packet in packets(container):
+            if packet.pts is not None:
+                last_s = max(last_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+        reaches = end_s - last_s <= _tolerance_s(info.duration_s)
+    return reaches

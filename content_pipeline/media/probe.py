@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from content_pipeline.errors import LimitExceeded, NoPicture, NotAVideo, printable
+from content_pipeline.media.damage import packets, until_damage
 from content_pipeline.media.opening import opening_head
 from content_pipeline.media.source import Source
 from content_pipeline.settings import LimitSettings
@@ -110,13 +111,10 @@ def _video_track(stream: VideoStream, container: InputContainer) -> VideoTrack:
 
 def _rotation_degrees(stream: VideoStream, container: InputContainer) -> int:
     """Clockwise turn a player applies. The flag comes with the first frame, so one frame is decoded."""
-    import av
-
-    try:
-        for frame in container.decode(stream):
-            return -round(frame.rotation) % 360
-    except av.error.FFmpegError:
-        return 0  # damage is judged where the pictures are needed, not here
+    with until_damage():  # damage is judged where the pictures are needed, not here
+        for packet in packets(container, stream):
+            for frame in stream.codec_context.decode(packet if packet.size else None):
+                return -round(frame.rotation) % 360
     return 0
 
 

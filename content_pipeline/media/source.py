@@ -21,11 +21,11 @@ from content_pipeline.errors import (
     FileInUse,
     HostileContainer,
     NotAVideo,
-    ReadFailed,
     UnsafePath,
     from_os_error,
     printable,
 )
+from content_pipeline.media.damage import damage_named, disk_error, is_from_disk
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -82,7 +82,7 @@ class Source:
             container = av.open(file, "r", container_options={**OPEN_OPTIONS, **options})
         except (av.error.FFmpegError, ValueError) as error:
             raise self._refusal(error) from error
-        with container:
+        with container, damage_named(self.path, self.descriptor):
             yield container
 
     def check_unchanged(self) -> None:
@@ -101,8 +101,8 @@ class Source:
             return NotAVideo(f"{name} is empty")
         if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_PLAYLIST_OPENINGS):
             return HostileContainer(f"{name} is a playlist or session description, not a recording")
-        if isinstance(error, OSError) and error.errno in _DISK_ERRNOS:
-            return ReadFailed(f"{name}: {error.strerror}")
+        if is_from_disk(error) and (unreadable := disk_error(self.path, self.descriptor)) is not None:
+            return unreadable
         if _looks_like_video(head):
             return CorruptMedia(f"{name} starts like a recording but cannot be opened: its index is missing or damaged")
         return NotAVideo(f"{name} is not a recording in a container this project reads")
@@ -140,9 +140,6 @@ class Headed(io.RawIOBase):
 
     def tell(self) -> int:
         return self._position
-
-
-_DISK_ERRNOS = {5, 116, 121}  # EIO, ESTALE, EREMOTEIO
 
 
 def _looks_like_video(head: bytes) -> bool:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from content_pipeline.artifacts import Draft
-from content_pipeline.media.render.choice import choose
+from content_pipeline.errors import CorruptMedia
+from content_pipeline.media.ffmpeg import Watch
+from content_pipeline.media.render.choice import Choice, choose
 from content_pipeline.media.render.clip import Clip, Mode, render_clip
+from content_pipeline.media.render.join import Montage as Joined
 from content_pipeline.media.render.join import join
-from content_pipeline.media.render.verify import verify_montage
+from content_pipeline.media.render.verify import verify_decodes, verify_montage
 from content_pipeline.media.source import Source
 from content_pipeline.media.spans import Span
 from content_pipeline.stages.detections import Decision, detections
@@ -61,15 +65,12 @@ def _make(draft: Draft, bench: Workbench, video_key: str, decision: Decision) ->
         draft.facts = {"clips": 0, "montage_s": 0.0, "mode": None, "reason": "no highlights"}
         return
     with bench.open_content(video_key, content.full) as source:
-        choice = choose(source, content.info, spans, bench.settings.render)
-        cut = [_clip(bench, source, decision, choice.mode, number) for number in range(len(spans))]
+        rendered = _rendered_cleanly(draft.path("montage.mp4"), bench, source, decision)
         draft.write_bytes("sheet.jpg", _sheet(source, decision, spans))
-    joined = join([clip for clip, _ in cut], bench.settings.render, draft.path("montage.mp4"))
-    exact_s = None if choice.mode == "copy" else sum(span.duration_s for span in spans)
-    verify_montage(joined, exact_s)
+    joined, choice = rendered.joined, rendered.choice
     draft.facts = {
-        "clips": len(cut),
-        "clips_reused": sum(reused for _, reused in cut),
+        "clips": len(spans),
+        "clips_reused": rendered.reused,
         "montage_s": joined.duration_s,
         "mode": choice.mode,
         "reason": choice.reason,
@@ -83,7 +84,41 @@ def _make(draft: Draft, bench: Workbench, video_key: str, decision: Decision) ->
         }
         for cut in joined.cuts
     ]
-    draft.write_json("montage.json", {"duration_s": joined.duration_s, "mode": choice.mode, "cuts": cuts})
+    document = {"duration_s": joined.duration_s, "mode": choice.mode, "reason": choice.reason, "cuts": cuts}
+    draft.write_json("montage.json", document)
+
+
+@dataclass(frozen=True)
+class _Rendered:
+    joined: Joined
+    choice: Choice
+    reused: int  # clips that were there already
+
+
+def _rendered_cleanly(target: Path, bench: Workbench, source: Source, decision: Decision) -> _Rendered:
+    """The montage in the mode that suits the recording; where damage was copied with it, encoded instead.
+
+    Encoding hides what cannot be decoded. Where so much is damaged that it cannot, the recording is corrupt.
+    """
+    choice = choose(source, decision.sound.content.info, decision.highlights(), bench.settings.render)
+    if choice.mode == "encode":
+        return _rendered(target, bench, source, decision, choice)
+    try:
+        return _rendered(target, bench, source, decision, choice)
+    except CorruptMedia as damage:
+        instead = Choice("encode", f"Encoding, because the recording is damaged: {damage}.")
+        return _rendered(target, bench, source, decision, instead)
+
+
+def _rendered(target: Path, bench: Workbench, source: Source, decision: Decision, choice: Choice) -> _Rendered:
+    spans, settings = decision.highlights(), bench.settings
+    cut = [_clip(bench, source, decision, choice.mode, number) for number in range(len(spans))]
+    joined = join([clip for clip, _ in cut], settings.render, target)
+    verify_montage(joined, None if choice.mode == "copy" else sum(span.duration_s for span in spans))
+    if choice.mode != "encode":
+        limits = Watch(settings.render.time_limit_s, settings.render.stall_limit_s, settings.limits.max_memory_bytes)
+        verify_decodes(joined, limits, bench.cores)
+    return _Rendered(joined, choice, sum(reused for _, reused in cut))
 
 
 def _clip(bench: Workbench, source: Source, decision: Decision, mode: Mode, number: int) -> tuple[Clip, bool]:

@@ -21,7 +21,7 @@ VERSIONS: dict[Stage, int] = {
     "energy": 3,
     "detections": 3,
     "clip": 1,
-    "montage": 1,
+    "montage": 2,
     "calibration": 3,
     "best_of": 1,
 }

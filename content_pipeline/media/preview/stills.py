@@ -7,7 +7,7 @@ before it, within a budget for the whole sheet; past the budget that keyframe st
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Literal
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from PIL import Image
 
 from content_pipeline.errors import NoPicture, printable
+from content_pipeline.media.damage import packets, until_damage
 from content_pipeline.media.preview.canvas import midpoint_s
 
 if TYPE_CHECKING:
@@ -220,8 +221,8 @@ class _Cursor:
         return None
 
     def _packets(self) -> Iterator[VideoPacket]:
-        with suppress(self._damage):
-            yield from self._container.demux(self._stream)
+        with until_damage():
+            yield from packets(self._container, self._stream)
 
     def _decoded_alone(self, packet: VideoPacket) -> VideoFrame | None:
         """The keyframe without what follows it: the decoder is drained, as it may hold a frame back."""

@@ -15,7 +15,6 @@ from content_pipeline.media.render.clip_file import ClipWriter, PictureFormat, S
 from content_pipeline.media.render.copying import Cutter
 from content_pipeline.media.render.cutting import plan_copy, plan_smart
 from content_pipeline.media.render.encoding import EncodeOrder, FrameSize, encoded_pictures, frame_rate
-from content_pipeline.media.render.h264 import Malformed
 from content_pipeline.media.render.survey import Survey, survey
 from content_pipeline.media.source import Source
 from content_pipeline.media.spans import Span
@@ -132,15 +131,12 @@ def _cut(order: _Order, mode: Literal["copy", "smart"]) -> Clip:
     if plan is None or not surveyed.timed:
         raise CorruptMedia(f"{order.name}: no keyframe to cut at near {span.start_s:.2f} s; use render.mode encode")
     real = Span(surveyed.time_s(plan.start), surveyed.time_s(plan.end))
-    try:
-        with ClipWriter.open(order.target) as writer:
-            cutter = Cutter(order.container, order.info, surveyed, plan, order.settings)
-            writer.add_video(cutter.stream, cutter.sets, surveyed.time_base)
-            kind = _add_sound(order, writer, copied=True)
-            cutter.write_to(writer)
-            report = _write_sound(order, kind, real, writer)
-    except Malformed as error:
-        raise CorruptMedia(f"{order.name}: {error}") from error
+    with ClipWriter.open(order.target) as writer:
+        cutter = Cutter(order.container, order.info, surveyed, plan, order.settings)
+        writer.add_video(cutter.stream, cutter.sets, surveyed.time_base)
+        kind = _add_sound(order, writer, copied=True)
+        cutter.write_to(writer)
+        report = _write_sound(order, kind, real, writer)
     damaged = sum(stamp.damaged for stamp in surveyed.stamps[plan.copy_from : plan.copy_to])
     return _clip(order, mode, real, plan.end - plan.start, writer, kind, report, damaged)
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from content_pipeline.errors import CorruptMedia, from_os_error, printable
+from content_pipeline.errors import CorruptMedia, from_own_folder, printable
 from content_pipeline.media.render import h264
 from content_pipeline.media.render.ticks import rescaled
 
@@ -52,8 +52,9 @@ class PictureFormat:
 class ClipWriter:
     """Writes pictures, then sound. Use as `with ClipWriter.open(path) as writer`."""
 
-    def __init__(self, container: OutputContainer) -> None:
+    def __init__(self, container: OutputContainer, path: Path) -> None:
         self._container = container
+        self._path = path
         self._video: VideoStream | None = None
         self._audio: AudioStream | None = None
         self._time_base = Fraction(1)
@@ -90,13 +91,13 @@ class ClipWriter:
     def open(cls, path: Path) -> Iterator[ClipWriter]:
         import av
 
+        with own_file(path):
+            container = av.open(f"file:{path.absolute()}", "w", format="nut")
         try:
-            with av.open(f"file:{path.absolute()}", "w", format="nut") as container:
-                yield cls(container)
-        except av.error.FFmpegError as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise from_os_error(error, path) from error
-            raise
+            yield cls(container, path)
+        finally:
+            with own_file(path):
+                container.close()
 
     def add_video(self, template: VideoStream, sets: h264.ParameterSets, time_base: Fraction) -> None:
         # Opaque: the stream is only copied, so the reader's codec describes it and no encoder is opened.
@@ -125,7 +126,7 @@ class ClipWriter:
         packet.time_base = self._time_base
         assert self._video is not None
         packet.stream = self._video
-        self._container.mux(packet)
+        self._mux(packet)
         self._shown.append(picture.pts)
 
     def write_sound_packet(self, data: bytes, position: int, duration: int) -> None:
@@ -139,12 +140,29 @@ class ClipWriter:
         packet.duration = duration
         packet.is_keyframe = True
         packet.stream = self._audio
-        self._container.mux(packet)
+        self._mux(packet)
 
     def write_samples(self, frame: av.AudioFrame | None) -> None:
         assert self._audio is not None
         for packet in self._audio.encode(frame):
+            self._mux(packet)
+
+    def _mux(self, packet: Packet[Stream]) -> None:
+        with own_file(self._path):
             self._container.mux(packet)
+
+
+@contextmanager
+def own_file(path: Path) -> Iterator[None]:
+    """What goes wrong with a file that we write is our folder's fault, not the recording's."""
+    import av
+
+    try:
+        yield
+    except av.error.FFmpegError as error:
+        if isinstance(error, OSError):
+            raise from_own_folder(error, path) from error
+        raise
 
 
 @contextmanager

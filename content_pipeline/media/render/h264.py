@@ -10,13 +10,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from content_pipeline.media.damage import Damaged
+
 SLICE, PARTITION, IDR, SPS, PPS, DELIMITER = 1, 2, 5, 7, 8, 9
 _LAST_KNOWN_TYPE = 23
 _HIGH_PROFILES = (100, 110, 122, 144)
 _MAX_SPS_ID = 31
 
 
-class Malformed(ValueError):
+class Malformed(Damaged):
     """Bytes that are not H.264: what a damaged packet looks like."""
 
 

@@ -15,7 +15,8 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from content_pipeline.errors import CorruptMedia, from_os_error, printable
+from content_pipeline.errors import CorruptMedia, from_own_folder, printable
+from content_pipeline.media.damage import Damaged
 from content_pipeline.media.render import h264
 from content_pipeline.media.render.clip import Clip
 from content_pipeline.media.render.clip_file import open_clip, pictures
@@ -69,8 +70,10 @@ def join(clips: Sequence[Clip], settings: RenderSettings, target: Path) -> Monta
             montage = _write(clips, settings, container, target)
     except BaseException as error:
         target.unlink(missing_ok=True)
-        if isinstance(error, av.error.FFmpegError) and isinstance(error, OSError) and error.errno is not None:
-            raise from_os_error(error, target) from error
+        if isinstance(error, av.error.FFmpegError) and isinstance(error, OSError):
+            raise from_own_folder(error, target) from error
+        if isinstance(error, (av.error.FFmpegError, Damaged)):  # clips hold what was copied, damage included
+            raise CorruptMedia(f"{printable(target)}: the clips cannot be joined: {error}") from error
         raise
     return montage
 

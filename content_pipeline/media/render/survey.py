@@ -14,6 +14,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from content_pipeline.errors import CorruptMedia, NoPicture, printable
+from content_pipeline.media.damage import packets, until_damage
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.render import h264
 from content_pipeline.media.source import Source
@@ -138,16 +139,12 @@ def packets_from(container: InputContainer, stream: VideoStream, seek_s: float) 
 
     What cannot be read any further ends the packets: how much is missing is judged by who knows the plan.
     """
-    import av
-
     assert stream.time_base is not None
-    try:
+    with until_damage():
         container.seek(round(seek_s / stream.time_base), stream=stream, backward=True)
-        for packet in container.demux(stream):
+        for packet in packets(container, stream):
             if packet.size:
                 yield packet
-    except av.error.FFmpegError:
-        return
 
 
 class _Inspector:

@@ -1,4 +1,4 @@
-"""The last word on a montage: it opens, holds what was planned, and plays from every cut."""
+"""The last word on a montage: it opens, holds what was planned, plays from every cut, and decodes without an error."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from content_pipeline.errors import CorruptMedia, printable
+from content_pipeline.media.ffmpeg import Watch, complaint
 from content_pipeline.media.render.join import Montage
 from content_pipeline.media.source import open_source
 
@@ -29,6 +30,16 @@ def verify_montage(montage: Montage, planned_s: float | None = None) -> None:
         _check_cuts(container, video, montage, frame_s, name)
         if montage.has_sound:
             _check_sound(container, montage, frame_s, name)
+
+
+def verify_decodes(montage: Montage, watch: Watch, cores: int = 1) -> None:
+    """Raise `CorruptMedia` unless every picture and every sound decodes without a word.
+
+    Packets that were copied carry the recording's damage with them, and nothing but decoding tells of a flipped bit.
+    """
+    said = complaint(f"file:{montage.path.absolute()}", watch, cores)
+    if said is not None:
+        raise CorruptMedia(f"a montage of copied pictures and sound does not decode cleanly ({said})")
 
 
 def _check_streams(container: InputContainer, montage: Montage, name: str) -> VideoStream:
