@@ -16,8 +16,7 @@ from content_pipeline.launcher.outcome import Outcome, Watcher, of_job, refused
 from content_pipeline.launcher.recovery import recover
 from content_pipeline.library.plan import Action, LibraryPlan
 from content_pipeline.library.scan import Scan
-from content_pipeline.manifest.breaker import Breaker
-from content_pipeline.manifest.breakers import EVERYTHING, LIBRARY, STAGE
+from content_pipeline.manifest.breaker import EVERYTHING, Breaker
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import CLAIMABLE
 from content_pipeline.manifest.model import QueueType
@@ -137,13 +136,13 @@ class Batch:
         if self._stopped_by is not None:
             return [Breaker(EVERYTHING, self._stopped_by.code, message=str(self._stopped_by))]
         now = datetime.now(UTC)
-        ours = {EVERYTHING, *(f"{LIBRARY}{library}" for library in self._libraries)}
-        return [
-            breaker
-            for breaker in self.manifest.breakers()
-            if breaker.is_open(now)
-            and (breaker.scope in ours or breaker.scope.startswith(STAGE) or not self._libraries)
-        ]
+        return [breaker for breaker in self.manifest.breakers() if breaker.is_open(now) and self._waits_for(breaker)]
+
+    def _waits_for(self, breaker: Breaker) -> bool:
+        if not self._libraries:
+            return True
+        codes = {outcome.error_code for outcome in self._outcomes.values() if outcome.status in UNFINISHED}
+        return any(breaker.holds_up(library, code) for library in self._libraries for code in {None, *codes})
 
     def _end(self, outcome: Outcome) -> None:
         self._outcomes[outcome.path] = outcome

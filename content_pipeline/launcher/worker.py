@@ -53,7 +53,7 @@ class Worker:
         try:
             while True:
                 left = self._fill(left)
-                if not self._hands.held and (left == 0 or not self._has_more() or paused()):
+                if not self._hands.held and (left == 0 or not self._has_more(paused())):
                     return
                 self._hands.turn()
         except BaseException:
@@ -83,14 +83,18 @@ class Worker:
                 return claimed[0]
         return None
 
-    def _has_more(self) -> bool:
-        """Whether jobs are left that can still be claimed, now or after their back-off."""
-        if self._waiting is None:
+    def _has_more(self, paused: Sequence[Breaker]) -> bool:
+        """Whether jobs are left that can still be claimed, now or after their back-off, and that no pause holds up."""
+        if self._waiting is not None:
+            left = [job for job in self._manifest.list(Which(job_ids=self._waiting)) if job.status in CLAIMABLE]
+            self._waiting = [job.job_id for job in left]
+        elif not paused:
             counts = self._manifest.counts()[QueueType.PROCESSING]
             return any(counts[state] for state in CLAIMABLE)
-        unfinished = [job for job in self._manifest.list(Which(job_ids=self._waiting)) if job.status in CLAIMABLE]
-        self._waiting = [job.job_id for job in unfinished]
-        return bool(unfinished)
+        else:
+            queued = [Which(queue_type=QueueType.PROCESSING, status=state) for state in CLAIMABLE]
+            left = [job for which in queued for job in self._manifest.list(which)]
+        return any(not any(breaker.holds_up(job.library, job.error_code) for breaker in paused) for job in left)
 
     def _start(self, job: Job) -> None:
         outcome = Outcome(Path(job.video_path), job.video_key, "running")

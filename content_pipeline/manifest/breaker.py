@@ -2,10 +2,16 @@
 
 A breaker is closed (work flows), open (work waits until `until`), then half-open: one job may try. If it
 succeeds the breaker closes; if not, it opens for twice as long.
+
+Some errors are everybody's: a full disk, an unplugged drive. They hold up all there is at once. Others may be the
+stage's fault or the videos' own, and five videos that fail alike do not tell which. So those hold up nobody but the
+videos that met them. All others go on, and are the proof: one that gets through the stage ends the pause, for then the
+failed ones are bad files, and use up their attempts; while none does, the failed ones wait and keep theirs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -13,10 +19,17 @@ FAILURES_TO_OPEN = 5
 FIRST_PAUSE_S = 60.0
 LONGEST_PAUSE_S = 1800.0
 
+EVERYTHING = "everything"
+LIBRARY = "library:"
+STAGE = "stage:"
+OFFLINE = "library_offline"
+
 
 @dataclass(frozen=True)
 class Breaker:
-    """`scope` is what it pauses: everything, a library or a stage. `probe` holds the job that tries when half-open."""
+    """`scope` is where the error is met: everywhere, in a library or in a stage. `probe` holds the job that tries
+    when half-open; `failures` counts different videos, in a row, until it opens.
+    """
 
     scope: str
     error_code: str
@@ -32,12 +45,40 @@ class Breaker:
     def is_half_open(self, now: datetime) -> bool:
         return self.until is not None and now >= self.until
 
-    def failed(self, now: datetime, message: str, at_once: bool) -> Breaker:
-        """One more failure; `at_once` for errors that no other job could escape."""
+    @property
+    def library(self) -> str | None:
+        return self.scope.removeprefix(LIBRARY) if self.scope.startswith(LIBRARY) else None
+
+    @property
+    def is_everybodys(self) -> bool:
+        """Whether no other job could escape the error."""
+        return self.scope == EVERYTHING or self.error_code == OFFLINE
+
+    def holds_up(self, library: str, last_error_code: str | None) -> bool:
+        """Whether a job waits for it, by its library and by what its last attempt ended with."""
+        in_scope = self.library is None or self.library == library
+        return in_scope and (self.is_everybodys or last_error_code == self.error_code)
+
+    def is_ended_by(self, job_id: str, library: str, computed: Collection[str], now: datetime) -> bool:
+        """Whether a success ends it. `computed` are the stages that were really gone through, and not found done.
+
+        Of everybody's errors it proves nothing while the pause lasts: the job may have been running before it began.
+        """
+        if self.library is not None and self.library != library:
+            return False
+        if self.is_everybodys:
+            return not self.is_open(now)
+        if self.scope.startswith(STAGE):
+            return self.probe == job_id or self.scope.removeprefix(STAGE) in computed
+        return self.probe == job_id or bool(computed)
+
+    def failed(self, now: datetime, message: str, again: bool) -> Breaker:
+        """One more failure; `again` when this very video failed so the last time: that is no news."""
+        if again and self.until is None and not self.is_everybodys:
+            return self
         failures = self.failures + 1
-        if not at_once and self.until is None and failures < FAILURES_TO_OPEN:
-            return replace(self, failures=failures, message=message)
-        if self.is_open(now):
+        is_enough = self.is_everybodys or self.until is not None or failures >= FAILURES_TO_OPEN
+        if not is_enough or self.is_open(now):
             return replace(self, failures=failures, message=message)
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self.openings, 16))
         return replace(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import sqlalchemy as sa
 
-from content_pipeline.errors import RetryPolicy
-from content_pipeline.manifest.breaker import Breaker
+from content_pipeline.errors import ReadFailed, RetryPolicy
+from content_pipeline.manifest.breaker import EVERYTHING, LIBRARY, OFFLINE, STAGE, Breaker
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job
@@ -16,42 +16,52 @@ from content_pipeline.manifest.moves import CODE_LENGTH, ERROR_LENGTH, clean, in
 from content_pipeline.manifest.schema import breakers as table
 from content_pipeline.manifest.schema import job_items
 
-EVERYTHING = "everything"
-LIBRARY = "library:"
-STAGE = "stage:"
-
-# An unplugged drive stops its library; what else is wrong with the machine stops everything.
-_OF_A_LIBRARY = {"library_offline"}
+# A drive that is unplugged or cannot be read says nothing of other libraries.
+_OF_A_LIBRARY = {OFFLINE, ReadFailed.code}
 
 
 @dataclass(frozen=True)
 class Gate:
-    """What the breakers let through right now. `probing` scopes let one job through each."""
+    """What the breakers let through right now: all that none of them holds up, and one job for each in `probing`."""
 
-    everything_waits: bool = False
-    paused_libraries: tuple[str, ...] = ()
-    probing: tuple[Breaker, ...] = field(default=())
+    waiting: tuple[Breaker, ...] = ()
+    probing: tuple[Breaker, ...] = ()
+
+    @property
+    def everything_waits(self) -> bool:
+        return any(breaker.scope == EVERYTHING for breaker in self.waiting)
+
+    def openings(self) -> Iterator[tuple[list[sa.ColumnElement[bool]], bool]]:
+        """Which jobs to look at, and whether one of them is enough. Who failed never hides who did not."""
+        yield [sa.not_(_held_up(breaker)) for breaker in (*self.waiting, *self.probing)], False
+        for breaker in self.probing:
+            yield [_held_up(breaker), *(sa.not_(_held_up(other)) for other in self.waiting)], True
 
     def let_through(self, due: Sequence[Job]) -> list[Job]:
         """At most one job for each pause that is over and not yet proven so."""
         passed: list[Job] = []
-        tried: set[str] = set()
+        tried: set[Breaker] = set()
         for job in due:
-            scopes = {breaker.scope for breaker in self.probing if _covers(breaker, job)}
-            if not scopes & tried:
+            pauses = {breaker for breaker in self.probing if breaker.holds_up(job.library, job.error_code)}
+            if not pauses & tried:
                 passed.append(job)
-                tried |= scopes
+                tried |= pauses
         return passed
 
     def note_probes(self, tx: Transaction, claimed: Sequence[Job]) -> None:
         for breaker in self.probing:
-            probe = next((job.job_id for job in claimed if _covers(breaker, job)), None)
+            probe = next((job.job_id for job in claimed if breaker.holds_up(job.library, job.error_code)), None)
             if probe is not None:
                 _save(tx, replace(breaker, probe=probe))
 
 
-def _covers(breaker: Breaker, job: Job) -> bool:
-    return not breaker.scope.startswith(LIBRARY) or breaker.scope == LIBRARY + job.library
+def _held_up(breaker: Breaker) -> sa.ColumnElement[bool]:
+    """`Breaker.holds_up` for the database."""
+    of_library = sa.true() if breaker.library is None else job_items.c.library == breaker.library
+    if breaker.is_everybodys:
+        return of_library
+    # Asked so that a job without an error is a plain no, which can be turned around, and not unknown.
+    return sa.and_(of_library, job_items.c.error_code.is_not(None), job_items.c.error_code == breaker.error_code)
 
 
 def gate(tx: Transaction) -> Gate:
@@ -60,13 +70,8 @@ def gate(tx: Transaction) -> Gate:
         # Kept from here on: of several workers that claim at this moment, one may try.
         known = read(tx.connection, keep=True)
     waiting = [breaker for breaker in known if breaker.is_open(tx.now) or _is_being_tried(tx, breaker)]
-    return Gate(
-        everything_waits=any(not breaker.scope.startswith(LIBRARY) for breaker in waiting),
-        paused_libraries=tuple(
-            breaker.scope.removeprefix(LIBRARY) for breaker in waiting if breaker.scope.startswith(LIBRARY)
-        ),
-        probing=tuple(breaker for breaker in known if breaker.is_half_open(tx.now) and breaker not in waiting),
-    )
+    probing = [breaker for breaker in known if breaker.is_half_open(tx.now) and breaker not in waiting]
+    return Gate(tuple(waiting), tuple(probing))
 
 
 def _is_being_tried(tx: Transaction, breaker: Breaker) -> bool:
@@ -87,8 +92,7 @@ def note_failure(tx: Transaction, job: Job, policy: RetryPolicy, code: str, mess
     if policy is RetryPolicy.PERMANENT:
         return
     known = _kept(tx, _scope(job, policy, code, stage), clean(code, CODE_LENGTH))
-    failed = known.failed(tx.now, clean(message, ERROR_LENGTH), at_once=policy is RetryPolicy.ENVIRONMENTAL)
-    _save(tx, failed)
+    _save(tx, known.failed(tx.now, clean(message, ERROR_LENGTH), again=job.error_code == known.error_code))
 
 
 def _kept(tx: Transaction, scope: str, code: str) -> Breaker:
@@ -108,15 +112,14 @@ def _scope(job: Job, policy: RetryPolicy, code: str, stage: str | None) -> str:
     return LIBRARY + job.library if stage is None else STAGE + stage
 
 
-def note_success(tx: Transaction, job: Job) -> None:
-    """A success ends every row of failures it could have been part of, and the pause it was the probe of."""
+def note_success(tx: Transaction, job: Job, computed: Collection[str]) -> None:
+    """A success ends every row of failures it could have been part of, and the pauses it proves needless."""
     over = sa.or_(table.c.until.is_(None), table.c.until <= tx.now)
     for breaker in read(tx.connection):
-        if _covers(breaker, job) and not breaker.is_open(tx.now):
+        if breaker.is_ended_by(job.job_id, job.library, computed, tx.now):
+            this = [table.c.scope == breaker.scope, table.c.error_code == breaker.error_code]
             # Asked again in the statement: another worker may have opened it meanwhile.
-            tx.connection.execute(
-                sa.delete(table).where(table.c.scope == breaker.scope, table.c.error_code == breaker.error_code, over)
-            )
+            tx.connection.execute(sa.delete(table).where(*this, *([over] if breaker.is_everybodys else [])))
 
 
 def reset(tx: Transaction) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import sqlalchemy as sa
@@ -35,7 +36,7 @@ def claim(
     gate = breakers.gate(tx)
     if number < 1 or gate.everything_waits:
         return []
-    due = gate.let_through(_due(tx, number, queue_type, gate.paused_libraries, job_ids, now_due))[:number]
+    due = gate.let_through(_due(tx, number, queue_type, gate, job_ids, now_due))[:number]
     if not due:
         return []
     token = new_ulid()
@@ -88,30 +89,31 @@ def due(tx: Transaction, number: int, queue_type: QueueType, lowest_priority: in
     if number < 1 or gate.everything_waits:
         return []
     found: list[Job] = []
-    for state in CLAIMABLE:
-        query = due_query(tx, queue_type, state, gate.paused_libraries)
+    for state, (conditions, is_probe) in product(CLAIMABLE, gate.openings()):
+        query = due_query(tx, queue_type, state, conditions)
         if lowest_priority is not None:
             query = query.where(job_items.c.priority >= lowest_priority)
-        found += [as_job(row) for row in tx.connection.execute(query.limit(number))]
+        found += [as_job(row) for row in tx.connection.execute(query.limit(1 if is_probe else number))]
     return gate.let_through(_in_order(found))[:number]
 
 
 def _in_order(jobs: Sequence[Job]) -> list[Job]:
-    return sorted(jobs, key=lambda job: (-job.priority, job.available_at, job.job_id))
+    once = {job.job_id: job for job in jobs}
+    return sorted(once.values(), key=lambda job: (-job.priority, job.available_at, job.job_id))
 
 
 def _due(
     tx: Transaction,
     number: int,
     queue_type: QueueType,
-    paused_libraries: Sequence[str],
+    gate: breakers.Gate,
     job_ids: Sequence[str] | None,
     now_due: bool,
 ) -> list[Job]:
     """Each state is read in the order of its index, no further than needed; what others hold is passed over."""
     found: list[Job] = []
-    for state in CLAIMABLE:
-        query = due_query(tx, queue_type, state, paused_libraries, job_ids, now_due).limit(number)
+    for state, (conditions, is_probe) in product(CLAIMABLE, gate.openings()):
+        query = due_query(tx, queue_type, state, conditions, job_ids, now_due).limit(1 if is_probe else number)
         found += [as_job(row) for row in tx.connection.execute(locked(query, skip=True))]
     return _in_order(found)
 
@@ -120,15 +122,13 @@ def due_query(
     tx: Transaction,
     queue_type: QueueType,
     state: State,
-    paused_libraries: Sequence[str] = (),
+    conditions: Sequence[sa.ColumnElement[bool]] = (),
     job_ids: Sequence[str] | None = None,
     now_due: bool = False,
 ) -> sa.Select[Any]:
-    query = sa.select(job_items).where(job_items.c.queue_type == queue_type, job_items.c.status == state)
+    query = sa.select(job_items).where(job_items.c.queue_type == queue_type, job_items.c.status == state, *conditions)
     if not now_due:
         query = query.where(job_items.c.available_at <= tx.now)
-    if paused_libraries:
-        query = query.where(job_items.c.library.not_in(paused_libraries))
     if job_ids is not None:
         query = query.where(job_items.c.job_id.in_(job_ids))
     return query.order_by(job_items.c.priority.desc(), job_items.c.available_at, job_items.c.job_id)

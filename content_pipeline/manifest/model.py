@@ -134,7 +134,12 @@ class Result:
     output_files: list[str] = field(default_factory=list)
     output_hashes: dict[str, str] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
-    cost: dict[str, Any] = field(default_factory=dict)
+    cost: dict[str, Any] = field(default_factory=dict)  # by stage
+
+    @property
+    def computed(self) -> list[str]:
+        """The stages that were gone through, and not found done."""
+        return [stage for stage, spent in self.cost.items() if not spent["reused"]]
 
 
 @dataclass(frozen=True)

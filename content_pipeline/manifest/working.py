@@ -79,7 +79,7 @@ def report_run(tx: Transaction, lease: Lease, run_id: str, video_key: str | None
 
 def succeed(tx: Transaction, lease: Lease, result: Result) -> None:
     job = held(tx, lease)
-    breakers.note_success(tx, job)
+    breakers.note_success(tx, job, result.computed)
     kept = {name: value for name, value in asdict(result).items() if value is not None}
     values = {**NO_LEASE, **kept, "completed_at": tx.now, "error_code": None, "last_error": None, "run_id": job.run_id}
     move(tx, [job], Move.SUCCEED, "succeeded", values)

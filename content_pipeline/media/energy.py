@@ -139,11 +139,10 @@ def reaches_end(source: Source, info: MediaInfo) -> bool:
     import av
 
     end_s = info.origin_s + info.duration_s
-    last_s, reaches = info.origin_s, False
+    last_s = info.origin_s
     with source.container() as container, until_damage():
         container.seek(round(end_s * av.time_base))
         for packet in packets(container):
             if packet.pts is not None:
                 last_s = max(last_s, float((packet.pts + (packet.duration or 0)) * packet.time_base))
-        reaches = end_s - last_s <= _tolerance_s(info.duration_s)
-    return reaches
+    return end_s - last_s <= _tolerance_s(info.duration_s)

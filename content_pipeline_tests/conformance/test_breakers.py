@@ -8,6 +8,8 @@ import pytest
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.breaker import FAILURES_TO_OPEN, FIRST_PAUSE_S, LONGEST_PAUSE_S
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import QueueType
 from content_pipeline.manifest.store import Manifest
 from content_pipeline_tests.conformance.manifests import Clock, add, claim, fail, succeed
 
@@ -22,45 +24,99 @@ def _fail_in_a_row(manifest: Manifest, number: int, stage: str | None = None) ->
         fail(manifest, manifest.claim("worker", job_ids=[job_id])[0], TRANSIENT, stage=stage)
 
 
-def test_five_failures_in_a_row_pause_the_library(manifest: Manifest, clock: Clock) -> None:
-    _fail_in_a_row(manifest, FAILURES_TO_OPEN - 1)
+def _computed(*stages: str) -> dict[str, dict[str, bool]]:
+    return {stage: {"reused": False} for stage in stages}
+
+
+def test_five_videos_that_fail_alike_wait_and_nobody_else_does(manifest: Manifest, clock: Clock) -> None:
+    _fail_in_a_row(manifest, FAILURES_TO_OPEN - 1, "montage")
     assert manifest.breakers()[0].until is None
-    _fail_in_a_row(manifest, 1)
+    _fail_in_a_row(manifest, 1, "montage")
     (breaker,) = manifest.breakers()
-    assert (breaker.scope, breaker.error_code, breaker.failures) == ("library:/games", "ffmpeg_failed", 5)
+    assert (breaker.scope, breaker.error_code, breaker.failures) == ("stage:montage", "ffmpeg_failed", 5)
     assert breaker.until == clock.time + timedelta(seconds=FIRST_PAUSE_S)
     assert breaker.message == "it went wrong"
-    add(manifest, "next")
-    assert manifest.claim("worker") == []
+    add(manifest, "fresh", "another")
+    add(manifest, "elsewhere", library="/talks")
+    clock.pass_s(FIRST_PAUSE_S - 1)  # the failed ones are due again
+    assert [job.video_path for job in manifest.due(20)] == ["/games/fresh", "/games/another", "/talks/elsewhere"]
+    assert len(manifest.claim("worker", 20)) == 3
 
 
 def test_a_success_in_between_starts_the_count_anew(manifest: Manifest) -> None:
-    _fail_in_a_row(manifest, FAILURES_TO_OPEN - 1)
+    _fail_in_a_row(manifest, FAILURES_TO_OPEN - 1, "montage")
     add(manifest, "good")
-    succeed(manifest, claim(manifest))
+    succeed(manifest, claim(manifest), cost=_computed("energy", "montage"))
     assert manifest.breakers() == []
 
 
-def test_a_paused_library_does_not_hold_up_another(manifest: Manifest) -> None:
-    _fail_in_a_row(manifest, FAILURES_TO_OPEN)
-    add(manifest, "waits", library="/games", priority=9)
-    add(manifest, "flows", library="/talks")
-    assert [job.video_path for job in manifest.claim("worker", 5)] == ["/talks/flows"]
+def test_a_video_that_gets_through_shows_that_the_failed_ones_are_bad_files(manifest: Manifest, clock: Clock) -> None:
+    """They use up their attempts, which pauses nothing: that they fail once more is no news."""
+    _fail_in_a_row(manifest, FAILURES_TO_OPEN + 1, "montage")
+    add(manifest, "good")
+    succeed(manifest, claim(manifest), cost=_computed("montage"))
+    assert manifest.breakers() == []
+    for delay_s in (30, 60):
+        clock.pass_s(delay_s)
+        again = manifest.claim("worker", 20)
+        assert len(again) == FAILURES_TO_OPEN + 1
+        for job in again:
+            fail(manifest, job, TRANSIENT, stage="montage")
+        assert not any(breaker.until for breaker in manifest.breakers())
+    assert manifest.counts()[QueueType.PROCESSING][State.FAILED] == FAILURES_TO_OPEN + 1
+
+
+def test_a_success_that_found_the_stage_done_proves_nothing(manifest: Manifest) -> None:
+    _fail_in_a_row(manifest, FAILURES_TO_OPEN, "montage")
+    add(manifest, "reused")
+    succeed(manifest, claim(manifest), cost={"energy": {"reused": False}, "montage": {"reused": True}})
+    assert len(manifest.breakers()) == 1
+
+
+def test_while_a_stage_fails_for_everyone_each_video_keeps_its_attempts(manifest: Manifest, clock: Clock) -> None:
+    _fail_in_a_row(manifest, 2 * FAILURES_TO_OPEN, "montage")
+    for pause_s in (FIRST_PAUSE_S, 2 * FIRST_PAUSE_S):
+        clock.pass_s(pause_s - 1)
+        assert manifest.claim("worker", 20) == []
+        clock.pass_s(1)
+        (probe,) = manifest.claim("worker", 20)
+        assert manifest.claim("another", 20) == []
+        fail(manifest, probe, TRANSIENT, stage="montage")
+    assert sum(job.attempt_count for job in manifest.list()) == 2 * FAILURES_TO_OPEN + 2
+    clock.pass_s(4 * FIRST_PAUSE_S)
+    succeed(manifest, claim(manifest))
+    assert manifest.breakers() == []
+    assert len(manifest.claim("worker", 20)) == 2 * FAILURES_TO_OPEN - 1
+
+
+def test_the_failed_ones_that_may_try_do_not_hide_those_that_never_failed(manifest: Manifest, clock: Clock) -> None:
+    _fail_in_a_row(manifest, 2 * FAILURES_TO_OPEN, "montage")
+    clock.pass_s(FIRST_PAUSE_S)
+    add(manifest, "fresh")
+    assert [job.video_path for job in manifest.due(2)][-1] == "/games/fresh"
+    assert [job.video_path for job in manifest.claim("worker", 2)][-1] == "/games/fresh"
+
+
+def test_a_drive_that_cannot_be_read_is_judged_by_its_own_library(manifest: Manifest, clock: Clock) -> None:
+    for number in range(FAILURES_TO_OPEN):
+        add(manifest, f"{number}", library="/usb")
+        fail(manifest, claim(manifest), TRANSIENT, "read_failed", stage="energy")
+    assert manifest.breakers()[0].scope == "library:/usb"
+    add(manifest, "good", library="/games")
+    succeed(manifest, claim(manifest), cost=_computed("energy"))
+    assert len(manifest.breakers()) == 1
+    add(manifest, "good", library="/usb")
+    succeed(manifest, claim(manifest), cost=_computed("energy"))
+    assert manifest.breakers() == []
 
 
 def test_a_success_elsewhere_does_not_end_a_pause(manifest: Manifest, clock: Clock) -> None:
-    _fail_in_a_row(manifest, FAILURES_TO_OPEN)
+    add(manifest, *NAMES, library="/usb")
+    fail(manifest, claim(manifest), ENVIRONMENTAL, "library_offline")
     add(manifest, "good", library="/talks")
     clock.pass_s(FIRST_PAUSE_S)
     succeed(manifest, manifest.claim("worker", 1, job_ids=[manifest.list()[-1].job_id])[0])
     assert len(manifest.breakers()) == 1
-
-
-def test_a_failing_stage_pauses_every_library(manifest: Manifest) -> None:
-    _fail_in_a_row(manifest, FAILURES_TO_OPEN, stage="montage")
-    assert manifest.breakers()[0].scope == "stage:montage"
-    add(manifest, "waits", library="/talks")
-    assert manifest.claim("worker") == []
 
 
 def test_permanent_errors_are_a_videos_own(manifest: Manifest) -> None:

@@ -23,7 +23,7 @@ def test_a_success_keeps_what_was_made(manifest: Manifest, clock: Clock) -> None
         "output_files": ["/out/ä.mp4"],
         "output_hashes": {"/out/ä.mp4": "0" * 64},
         "results": {"events": 3},
-        "cost": {"cpu_s": 1.5},
+        "cost": {"energy": {"cpu_s": 1.5, "reused": False}},
     }
     succeed(manifest, job, **made)
     done = manifest.get(job_id)
