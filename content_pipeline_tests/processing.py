@@ -13,6 +13,8 @@ from content_pipeline.launcher.batch import Batch
 from content_pipeline.launcher.home import open_instance
 from content_pipeline.launcher.outcome import Outcome
 from content_pipeline.library.scan import scan
+from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings, load
 
 ALL = ("fingerprint", "energy", "detections", "montage")
@@ -39,6 +41,9 @@ class Project:
         jobs = batch.enqueue(found)
         batch.work(build_definitions, jobs)
         return {outcome.path.name: outcome for outcome in batch.outcomes}
+
+    def manifest(self) -> Manifest:
+        return open_manifest(self.settings())
 
     def instance(self) -> dg.DagsterInstance:
         return open_instance(self.settings())

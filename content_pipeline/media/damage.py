@@ -61,6 +61,20 @@ def packets(container: InputContainer, *streams: Stream) -> Iterator[Any]:
         yield packet
 
 
+def seek_back(container: InputContainer, stream: Stream, time_s: float) -> None:
+    """Go to the keyframe at or before a time on the container's clock, or to the first.
+
+    AVI and FLV refuse a time before their first packet; MPEG-TS finds its first keyframe only from there.
+    """
+    import av
+
+    assert stream.time_base is not None
+    try:
+        container.seek(round(time_s / stream.time_base), stream=stream, backward=True)
+    except av.error.FFmpegError:
+        container.seek(0 if stream.start_time is None else stream.start_time, stream=stream, backward=True)
+
+
 @contextmanager
 def until_damage() -> Iterator[None]:
     """What cannot be read any further ends the block quietly; what the disk may be to blame for is raised."""

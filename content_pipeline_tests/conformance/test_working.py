@@ -32,7 +32,7 @@ def test_a_success_keeps_what_was_made(manifest: Manifest, clock: Clock) -> None
     assert (done.input_size, done.video_key) == (7, "old"), "what a result does not say stays"
     assert (done.lease_token, done.worker_id, done.lease_expires_at, done.progress) == (None, None, None, None)
     (attempt,) = manifest.attempts(job_id)
-    assert (attempt.outcome, attempt.ended_at, attempt.cost) == ("succeeded", clock.time, {"cpu_s": 1.5})
+    assert (attempt.outcome, attempt.ended_at, attempt.cost) == ("succeeded", clock.time, made["cost"])
 
 
 def test_progress_and_run_are_seen_while_it_runs(manifest: Manifest) -> None:

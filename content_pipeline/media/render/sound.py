@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from content_pipeline.media.damage import packets, until_damage
+from content_pipeline.media.damage import packets, seek_back, until_damage
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.render.clip_file import ClipWriter, SoundKind
 from content_pipeline.media.render.ticks import rescaled
@@ -101,9 +101,8 @@ def write_aac(container: InputContainer, info: MediaInfo, track: int, span: Span
 
 def _packets(container: InputContainer, stream: AudioStream, from_s: float) -> Iterator[Packet[AudioStream]]:
     """The track's packets from a time on the container's clock; what cannot be read ends them."""
-    assert stream.time_base is not None
     with until_damage():
-        container.seek(round(from_s / stream.time_base), stream=stream, backward=True)
+        seek_back(container, stream, from_s)
         for packet in packets(container, stream):
             if packet.size and packet.pts is not None:
                 yield packet

@@ -14,7 +14,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from content_pipeline.errors import CorruptMedia, NoPicture, printable
-from content_pipeline.media.damage import packets, until_damage
+from content_pipeline.media.damage import packets, seek_back, until_damage
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.render import h264
 from content_pipeline.media.source import Source
@@ -139,9 +139,8 @@ def packets_from(container: InputContainer, stream: VideoStream, seek_s: float) 
 
     What cannot be read any further ends the packets: how much is missing is judged by who knows the plan.
     """
-    assert stream.time_base is not None
     with until_damage():
-        container.seek(round(seek_s / stream.time_base), stream=stream, backward=True)
+        seek_back(container, stream, seek_s)
         for packet in packets(container, stream):
             if packet.size:
                 yield packet

@@ -33,6 +33,8 @@ RECORDINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "rotated": ("rotated.mp4", {"rotation_degrees": 90}),
     "webm": ("plain.webm", {"codec": "libvpx", "size": (160, 90), "sound": "libopus", "rate_hz": 48_000}),
     "avi": ("plain.avi", {"codec": "mpeg4", "sound": "libmp3lame"}),
+    "h264_avi": ("h264.avi", {"sound": "libmp3lame", "bframes": 0}),
+    "flv": ("plain.flv", {}),
     "open_gop": ("open.mkv", {"open_gop": True}),
 }
 COPYABLE = (
@@ -115,5 +117,17 @@ def test_sound_does_not_drift_over_many_cuts(mode: Any, sample_folder: Path, tmp
     spans = [Span(0.21 + index * 0.57, 0.21 + index * 0.57 + 0.713) for index in range(12)]
     rendered = render(path, spans, tmp_path, RenderSettings(mode=mode, preset="ultrafast"))
     error = worst_error(rendered, path)
+    assert error.sound_ms is not None
+    assert error.sound_ms < 16.7
+
+
+@pytest.mark.parametrize("kind", ["plain", "matroska", "transport_stream", "webm", "avi", "h264_avi", "flv"])
+def test_a_highlight_at_the_very_start_is_cut_from_every_container(
+    kind: str, sample_folder: Path, tmp_path: Path
+) -> None:
+    path, _ = _made(sample_folder, kind)
+    rendered = render(path, [Span(0.0, 3.0)], tmp_path)
+    error = worst_error(rendered, path)
+    assert max(error.start_frames, error.end_frames) <= 1
     assert error.sound_ms is not None
     assert error.sound_ms < 16.7
