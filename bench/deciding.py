@@ -70,7 +70,7 @@ def _an_hour(folder: Path) -> tuple[Curves, MediaInfo]:
 
     settings = Settings()
     with open_source(recordings.gameplay(folder)) as source:
-        info = probe(source, settings.limits)
+        info = probe(source)
         measured = measure(source, info, settings.energy, settings.detection.hpss_margin)
     short, frames = measured.tracks[measured.primary], round(3600 * FRAME_RATE_HZ)
     return short.each(lambda curve: np.resize(curve, frames)), info

@@ -139,7 +139,7 @@ def _peaks(path: Path) -> list[float]:
     from content_pipeline.media.source import open_source
 
     with open_source(path) as source:
-        info = probe(source, Settings().limits)
+        info = probe(source)
         sound = np.abs(np.concatenate([*mono_blocks(source, info, 0)]))
     per_frame = SAMPLE_RATE_HZ // VIDEO_RATE_HZ
     whole = len(sound) // per_frame * per_frame

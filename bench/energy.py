@@ -92,10 +92,10 @@ def _ours(recording: Path, processes: int = 1) -> int:
     from content_pipeline.media.energy import measure
     from content_pipeline.media.probe import probe
     from content_pipeline.media.source import open_source
-    from content_pipeline.settings import EnergySettings, LimitSettings
+    from content_pipeline.settings import EnergySettings
 
     with open_source(recording) as source:
-        info = probe(source, LimitSettings())
+        info = probe(source)
         measured = measure(source, info, EnergySettings(), (1.0, 5.0), processes=processes)
     return len(measured.tracks[measured.primary].percussive)
 

@@ -51,7 +51,7 @@ def _montage(recording: Path, mode: Literal["copy", "smart", "encode"], target: 
 
     render, limits = RenderSettings(mode=mode), LimitSettings()
     with open_source(recording) as source:
-        info = probe(source, limits)
+        info = probe(source)
         clips = [
             render_clip(source, info, 0, Span(*span), mode, render, limits, target.with_suffix(f".{number}.nut"))
             for number, span in enumerate(SPANS)
@@ -66,8 +66,8 @@ def _chosen_mode(recording: Path) -> str:
     from content_pipeline.media.render.choice import choose
     from content_pipeline.media.source import open_source
     from content_pipeline.media.spans import Span
-    from content_pipeline.settings import LimitSettings, RenderSettings
+    from content_pipeline.settings import RenderSettings
 
     with open_source(recording) as source:
-        info = probe(source, LimitSettings())
+        info = probe(source)
         return choose(source, info, [Span(*span) for span in SPANS], RenderSettings()).mode

@@ -9,7 +9,6 @@ import dagster as dg
 from content_pipeline.defs.partitions import VIDEOS
 from content_pipeline.media.probe import MediaInfo, probe
 from content_pipeline.media.source import open_source
-from content_pipeline.settings import LimitSettings
 from content_pipeline.stages.workbench import StageResult
 
 _DESCRIPTIONS = {
@@ -37,7 +36,7 @@ def check_montage(result: StageResult) -> tuple[dg.AssetCheckResult, ...]:
         note = {"result": "no highlights: nothing to check"}
         return tuple(dg.AssetCheckResult(check_name=name, passed=True, metadata=note) for name in _DESCRIPTIONS)
     with open_source(next(iter(result.outputs))) as source:
-        info = probe(source, LimitSettings())
+        info = probe(source)
     plan = result.artifact.read_json("montage.json")
     return (
         _plays(info),

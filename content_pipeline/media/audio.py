@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from content_pipeline.errors import LimitExceeded, printable
 from content_pipeline.media.curves import SAMPLE_RATE_HZ
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.source import Source
@@ -101,6 +102,12 @@ class MonoBlocks:
             rest[: len(tail)] = tail
             yield rest
 
+    def _check_length(self, end_s: float) -> None:
+        """A recording may hold more than it declares."""
+        if end_s > self._source.limits.max_duration_s:
+            limit = f"limits.max_duration_s is {self._source.limits.max_duration_s:.0f}"
+            raise LimitExceeded(f"{printable(self._source.path)} holds more than {end_s:.0f} s of sound; {limit}")
+
     def _native_blocks(self) -> Iterator[tuple[int, Samples]]:
         """Mono blocks with their rate, the track's own, and no hole between them."""
         from content_pipeline.media.decode import FrameReader, MonoQueue
@@ -118,7 +125,9 @@ class MonoBlocks:
             if is_after_damage or not queue.put_next(frame, self._timeline):
                 self._bad_packets = reader.bad_packets
                 yield from _placed(frame, queue, self._timeline, is_after_damage)
+                self._check_length(self._timeline.end_s)
             if queue.samples >= BLOCK_SAMPLES:
+                self._check_length(self._timeline.end_s)
                 yield from _cut(queue.take(), self._timeline)
                 if self._timeline.is_full:
                     break

@@ -56,8 +56,8 @@ def measure(
 
 def primary_curves(path: Path, settings: Settings) -> Curves:
     """The curves that detection reads of a recording, exactly as the energy stage measures them."""
-    with open_source(path, path.parent) as source:
-        energy = measure(source, probe(source, settings.limits), settings.energy, settings.detection.hpss_margin)
+    with open_source(path, path.parent, settings.limits) as source:
+        energy = measure(source, probe(source), settings.energy, settings.detection.hpss_margin)
     return energy.tracks[energy.primary]
 
 

@@ -10,7 +10,6 @@ from content_pipeline.errors import LimitExceeded, NoPicture, NotAVideo, printab
 from content_pipeline.media.damage import packets, until_damage
 from content_pipeline.media.opening import opening_head
 from content_pipeline.media.source import Source
-from content_pipeline.settings import LimitSettings
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -67,12 +66,22 @@ class MediaInfo:
         return cls(**{**value, "video": video, "audio": tuple(AudioTrack(**track) for track in value["audio"])})
 
 
-def probe(source: Source, limits: LimitSettings) -> MediaInfo:
-    with source.container(opening_head(source), max_streams=str(limits.max_streams)) as container:
+def probe(source: Source) -> MediaInfo:
+    with source.container(opening_head(source)) as container:
         _check_formats(container, source)
+        _check_size(container, source)
         info = describe(container)
-    _check(info, source, limits)
+    _check(info, source)
     return info
+
+
+def _check_size(container: InputContainer, source: Source) -> None:
+    """Before the first frame is decoded."""
+    for stream in container.streams.video:
+        width, height = stream.codec_context.width, stream.codec_context.height
+        most = source.limits.max_pixels
+        if width * height > most:
+            raise LimitExceeded(f"{printable(source.path)} is {width}x{height}; limits.max_pixels is {most}")
 
 
 def _check_formats(container: InputContainer, source: Source) -> None:
@@ -146,17 +155,11 @@ def _duration_s(container: InputContainer) -> float:
     return max(0.0, duration_s)
 
 
-def _check(info: MediaInfo, source: Source, limits: LimitSettings) -> None:
-    name = printable(source.path)
+def _check(info: MediaInfo, source: Source) -> None:
+    name, longest_s = printable(source.path), source.limits.max_duration_s
     if info.video is None:
         if info.audio:
             raise NoPicture(f"{name} contains sound but no video track")
         raise NotAVideo(f"{name} contains neither video nor audio")
-    if info.video.width * info.video.height > limits.max_pixels:
-        raise LimitExceeded(
-            f"{name} is {info.video.width}x{info.video.height}; limits.max_pixels is {limits.max_pixels}"
-        )
-    if info.duration_s > limits.max_duration_s:
-        raise LimitExceeded(
-            f"{name} lasts {info.duration_s:.0f} s; limits.max_duration_s is {limits.max_duration_s:.0f}"
-        )
+    if info.duration_s > longest_s:
+        raise LimitExceeded(f"{name} lasts {info.duration_s:.0f} s; limits.max_duration_s is {longest_s:.0f}")

@@ -20,12 +20,15 @@ from content_pipeline.errors import (
     CorruptMedia,
     FileInUse,
     HostileContainer,
+    LimitExceeded,
     NotAVideo,
     UnsafePath,
     from_os_error,
     printable,
 )
+from content_pipeline.media.beneath import open_beneath, open_file
 from content_pipeline.media.damage import damage_named, disk_error, is_from_disk
+from content_pipeline.settings import LimitSettings
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -34,6 +37,7 @@ CONTAINERS = ("mov", "mp4", "m4a", "3gp", "3g2", "mj2", "matroska", "webm", "avi
 OPEN_OPTIONS = {"protocol_whitelist": "file", "format_whitelist": ",".join(CONTAINERS)}
 
 MOST_READ_BYTES = 1 << 20
+USUAL_LIMITS = LimitSettings()
 
 _PLAYLIST_OPENINGS = (b"#EXTM3U", b"ffconcat", b"<?xml", b"<MPD", b"v=0", b"[playlist]", b"<ASX", b"<smil")
 
@@ -62,6 +66,7 @@ class Source:
     path: Path
     descriptor: int
     signature: Signature
+    limits: LimitSettings
 
     @property
     def url(self) -> str:
@@ -73,17 +78,33 @@ class Source:
         return f"file:{by_descriptor if by_descriptor.exists() else self.path.absolute()}"
 
     @contextmanager
-    def container(self, head: bytes = b"", **options: str) -> Iterator[InputContainer]:
-        """The recording opened by PyAV, with both whitelists; with `head`, as if that stood before its bytes."""
+    def container(self, head: bytes = b"") -> Iterator[InputContainer]:
+        """The recording opened by PyAV, with both whitelists; with `head`, as if that stood before its bytes.
+
+        What it asks of the machine is limited here, for whoever reads it. One stream more than allowed is let
+        through: libavformat passes over the rest without a word, and then it shows.
+        """
         import av
 
         file = Headed(self, head) if head else self.url
+        decoding = {"max_pixels": str(self.limits.max_pixels)}
+        opening = {**OPEN_OPTIONS, "max_streams": str(self.limits.max_streams + 1)}
         try:
-            container = av.open(file, "r", container_options={**OPEN_OPTIONS, **options})
+            container = av.open(file, "r", options=decoding, container_options=opening)
         except (av.error.FFmpegError, ValueError) as error:
             raise self._refusal(error) from error
         with container, damage_named(self.path, self.descriptor):
+            self._check_streams(len(container.streams))
+            for stream in container.streams.video:
+                if stream.codec_context is not None:
+                    stream.codec_context.options = decoding
             yield container
+
+    def _check_streams(self, count: int) -> None:
+        if count > self.limits.max_streams:
+            raise LimitExceeded(
+                f"{printable(self.path)} holds more than {self.limits.max_streams} streams (limits.max_streams)"
+            )
 
     def check_unchanged(self) -> None:
         """Refuse to vouch for work done on a file that changed meanwhile."""
@@ -101,6 +122,11 @@ class Source:
             return NotAVideo(f"{name} is empty")
         if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_PLAYLIST_OPENINGS):
             return HostileContainer(f"{name} is a playlist or session description, not a recording")
+        if isinstance(error, MemoryError):  # what some demuxers say of one stream too many
+            return LimitExceeded(
+                f"{name} asks for more than {self.limits.max_streams} streams (limits.max_streams), "
+                "or for more memory than a recording needs"
+            )
         if is_from_disk(error) and (unreadable := disk_error(self.path, self.descriptor)) is not None:
             return unreadable
         if _looks_like_video(head):
@@ -152,24 +178,13 @@ def _looks_like_video(head: bytes) -> bool:
 
 
 @contextmanager
-def open_source(path: Path, root: Path | None = None) -> Iterator[Source]:
+def open_source(path: Path, root: Path | None = None, limits: LimitSettings = USUAL_LIMITS) -> Iterator[Source]:
     """Open a regular file for reading; with `root`, only if it really lies below it."""
-    real = _real_path(path, root)
-    try:
-        descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise from_os_error(error, path) from error
+    descriptor = open_file(path) if root is None else open_beneath(path, root)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise UnsafePath(f"{printable(path)} is not a regular file")
-        yield Source(path, descriptor, Signature.of(status))
+        yield Source(path, descriptor, Signature.of(status), limits)
     finally:
         os.close(descriptor)
-
-
-def _real_path(path: Path, root: Path | None) -> Path:
-    real = Path(os.path.realpath(path))
-    if root is not None and not real.is_relative_to(os.path.realpath(root)):
-        raise UnsafePath(f"{printable(path)} points outside {printable(root)}")
-    return real

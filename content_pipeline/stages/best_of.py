@@ -263,7 +263,7 @@ def _sheet(bench: Workbench, joined: Montage) -> bytes:
     from content_pipeline.media.preview import contact_sheet
 
     with open_source(joined.path) as source:
-        info = probe(source, bench.settings.limits)
+        info = probe(source)
         return contact_sheet(source, info, [Span(cut.start_s, cut.end_s) for cut in joined.cuts])
 
 

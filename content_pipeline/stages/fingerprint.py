@@ -50,7 +50,7 @@ def _read(bench: Workbench, source: Source, known: KnownVideo) -> Fingerprint:
 
 
 def _describe(draft: Draft, bench: Workbench, source: Source, content: Fingerprint) -> None:
-    info = probe(source, bench.settings.limits)
+    info = probe(source)
     draft.write_json("media.json", info.as_json())
     draft.facts = {
         "quick": content.quick,

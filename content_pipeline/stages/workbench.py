@@ -65,7 +65,7 @@ class Workbench:
         known = _whole_copy(self.videos.with_key(key), key)
         if not known.root.is_dir():
             raise LibraryOffline(f"{printable(known.root)} does not exist")
-        with open_source(known.path, known.root) as source:
+        with open_source(known.path, known.root, self.settings.limits) as source:
             yield source, known
 
     @contextmanager
@@ -88,13 +88,21 @@ def _whole_copy(paths: Sequence[KnownVideo], key: str) -> KnownVideo:
     """
     if not paths:
         raise MissingFile(f"no file is known for the video {key}; scan its folder first")
-    there = [video for video in paths if video.path.exists()]
-    for video in there:
-        if str(Signature.of(video.path.stat())) == video.signature:
+    there = {video.path: signature for video in paths if (signature := _signature(video.path)) is not None}
+    for video in paths:
+        if there.get(video.path) == video.signature:
             return video
     if len(there) > 1:
-        raise FileInUse(f"every copy of {printable(there[0].path)} has changed since it was scanned")
-    return there[0] if there else paths[0]
+        raise FileInUse(f"every copy of {printable(next(iter(there)))} has changed since it was scanned")
+    return next((video for video in paths if video.path in there), paths[0])
+
+
+def _signature(path: Path) -> str | None:
+    """None for what is not there, or may not be looked at: opening it says which."""
+    try:
+        return str(Signature.of(path.stat()))
+    except OSError:
+        return None
 
 
 def code_version(settings: Settings, stage: Stage) -> str:

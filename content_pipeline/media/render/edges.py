@@ -104,5 +104,6 @@ def new_decoder(stream: VideoStream) -> VideoCodecContext:
 
     decoder = av.CodecContext.create("h264", "r")
     decoder.extradata = stream.codec_context.extradata
+    decoder.options = dict(stream.codec_context.options)
     decoder.thread_type = "AUTO"
     return decoder

@@ -22,7 +22,7 @@ from content_pipeline.media.medians import GROUP
 from content_pipeline.media.probe import probe
 from content_pipeline.media.separation import CurveStream
 from content_pipeline.media.source import open_source
-from content_pipeline.settings import EnergySettings, LimitSettings
+from content_pipeline.settings import EnergySettings
 from content_pipeline_tests.sounds import FOOTAGE, Piece, Samples, bangs, opened, repeat, scene, spoil, write
 
 MARGIN = (1.0, 5.0)
@@ -314,7 +314,7 @@ needs_footage = pytest.mark.skipif(not FOOTAGE.is_dir(), reason="the gameplay re
 
 def footage_energy(name: str) -> Energy:
     with open_source(FOOTAGE / "awkward" / name) as source:
-        return measure(source, probe(source, LimitSettings()), EnergySettings(), MARGIN)
+        return measure(source, probe(source), EnergySettings(), MARGIN)
 
 
 @needs_footage

@@ -25,7 +25,6 @@ from content_pipeline.media.preview.stills import Still, stills
 from content_pipeline.media.probe import MediaInfo, probe
 from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
-from content_pipeline.settings import LimitSettings
 
 MINUTE_S = 60.0
 FPS = 10
@@ -260,12 +259,12 @@ def record(
 
 def look(path: Path, spans: Sequence[Span], size: tuple[int, int] = (160, 160)) -> list[Still | None]:
     with open_source(path) as source:
-        return stills(source, probe(source, LimitSettings()), spans, size)
+        return stills(source, probe(source), spans, size)
 
 
 def sheet(path: Path, spans: Sequence[Span], **layout: int) -> Image.Image:
     with open_source(path) as source:
-        data = contact_sheet(source, probe(source, LimitSettings()), spans, **layout)
+        data = contact_sheet(source, probe(source), spans, **layout)
     return Image.open(io.BytesIO(data))
 
 
@@ -325,7 +324,7 @@ def test_without_a_keyframe_in_the_highlight_its_middle_is_decoded(tmp_path: Pat
 
 def test_past_the_budget_the_keyframe_before_stands_in_and_says_when_it_is_from(tmp_path: Path) -> None:
     with open_source(record(tmp_path / "a.mp4", keyframe_every=1000)) as source:
-        info = probe(source, LimitSettings())
+        info = probe(source)
         assert info.video is not None
         costly = replace(info, video=replace(info.video, frame_rate=1e9))
         (still,) = stills(source, costly, [Span(2, 3)], (160, 160))

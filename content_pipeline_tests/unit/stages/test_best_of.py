@@ -107,7 +107,7 @@ def test_recordings_of_different_formats_are_joined_to_one_that_plays(library: L
     assert library.published() == library.names
     assert facts(result)["clips"] == 4 and facts(result)["videos"] == 2 and facts(result)["left_out"] == 0
     with open_source(library.output / library.names[1]) as source:
-        info = probe(source, library.bench.settings.limits)
+        info = probe(source)
     assert (info.video.width, info.video.height, info.video.codec) == (320, 180, "h264")
     assert info.duration_s == pytest.approx(facts(result)["montage_s"], abs=0.05) and len(info.audio) == 1
     assert result.outputs == {library.output / name: sha256_of(library.output / name) for name in library.names}

@@ -34,7 +34,7 @@ def render(
 ) -> Rendered:
     """Choose, cut, join and verify."""
     with open_source(path) as source:
-        info = probe(source, LIMITS)
+        info = probe(source)
         choice = choose(source, info, spans, settings)
         clips = tuple(
             render_clip(source, info, track, span, choice.mode, settings, LIMITS, folder / f"{index}.nut")
@@ -49,7 +49,7 @@ def render(
 def clip(path: Path, span: Span, mode: Mode, target: Path, settings: RenderSettings = FAST, **more: object) -> Clip:
     """One clip of a recording's first track."""
     with open_source(path) as source:
-        info = probe(source, LIMITS)
+        info = probe(source)
         track = 0 if info.audio else None
         return render_clip(source, info, track, span, mode, settings, LIMITS, target, **more)  # type: ignore[arg-type]
 

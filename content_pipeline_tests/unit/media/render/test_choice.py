@@ -11,14 +11,13 @@ from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import RenderSettings
 from content_pipeline_tests import samples
-from content_pipeline_tests.unit.media.render.rendering import LIMITS
 
 SPANS = (Span(1.2, 5.9), Span(6.1, 7.9))
 
 
 def _chosen(path: Path, mode: str = "auto") -> Choice:
     with open_source(path) as source:
-        return choose(source, probe(source, LIMITS), SPANS, RenderSettings(mode=mode))  # type: ignore[arg-type]
+        return choose(source, probe(source), SPANS, RenderSettings(mode=mode))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_progress_of_an_encode_rises_to_one(sample_folder: Path, tmp_path: Path)
     seen: list[float] = []
     path = samples.recording(sample_folder, "plain.mp4")
     with open_source(path) as source:
-        info = probe(source, LIMITS)
+        info = probe(source)
         render_clip(source, info, 0, Span(1, 7), "encode", FAST, LIMITS, tmp_path / "clip.nut", seen.append)
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
