@@ -83,6 +83,8 @@ def wished(wish: dict[str, Any]) -> str:
 def scope_in_words(scope: str) -> str:
     """What a breaker pauses: `everything`, `library:/videos` or `stage:energy`."""
     kind, _, name = scope.partition(":")
+    if kind == "stage":
+        return f"retrying videos that failed at {name}"
     return f"{kind} {name}" if name else "all work"
 
 
