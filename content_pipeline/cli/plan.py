@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from content_pipeline.cli.options import resolve, settings_options
-from content_pipeline.cli.printing import counted, print_document, print_result
+from content_pipeline.cli.printing import counted, lasting, print_document, print_result
 
 if TYPE_CHECKING:
     from content_pipeline.cli.process import Request
@@ -127,7 +127,7 @@ def _print(planned: LibraryPlan, totals: dict[str, Any]) -> None:
         print_result(f"… and {len(shown) - MOST_ROWS} more; --json lists all.")
     if planned.renamed:
         print_result(f"Renamed or moved: {counted(len(planned.renamed), 'recording')}; the results move along.")
-    time_needed = "unknown yet" if totals["expected_s"] is None else f"about {totals['expected_s'] / 60:.1f} minutes"
+    time_needed = "unknown yet" if totals["expected_s"] is None else f"about {lasting(totals['expected_s'])}"
     print_result(
         f"{counted(totals['videos'], 'video')}: {totals['to_run']} to run, {totals['up_to_date']} up to date; "
         f"time {time_needed}; {totals['bytes_needed'] / 1e9:.2f} GB needed, {totals['bytes_free'] / 1e9:.2f} GB free."

@@ -54,9 +54,8 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
 def _totals(totals: dict[str, Any], only_listed: bool) -> str:
     if only_listed:
         return f"{counted(totals['videos'], 'video')}; nothing was processed."
-    parts = [f"{totals['succeeded']} succeeded"]
-    if totals["no_highlights"]:
-        parts.append(f"{totals['no_highlights']} of them without highlights")
+    without = f" ({totals['no_highlights']} without highlights)" if totals["no_highlights"] else ""
+    parts = [f"{totals['succeeded']} succeeded{without}"]
     parts += [f"{totals[name]} {name}" for name in STATUSES[1:] if totals.get(name)]
     work = f"{counted(totals['stages_computed'], 'stage')} computed, {totals['stages_reused']} reused"
     videos = counted(totals["videos"], "video")
