@@ -15,6 +15,7 @@ from bench.measure import PROJECT, Row, cost_of, cost_of_command
 from bench.pretended import processed, project
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
 from content_pipeline.stages.workbench import Workbench
@@ -87,8 +88,9 @@ def _cache_hours(folder: Path, settings: Settings) -> None:
     curves, info = _an_hour(folder)
     info = replace(info, duration_s=3600.0, video=None)
     processed(folder / "hours" / "library", settings, HOURS)
-    videos = VideoStore(open_engine(settings.manifest_url))
-    bench = Workbench(settings, ArtifactStore(settings.state_dir.absolute() / "artifacts"), videos)
+    engine = open_engine(settings.manifest_url)
+    videos, artifacts = VideoStore(engine), ArtifactStore(settings.state_dir.absolute() / "artifacts")
+    bench = Workbench(settings, artifacts, videos, Publications(engine))
     for number, video in enumerate(videos.of_library(folder / "hours" / "library")):
         assert video.full is not None
         shifted = (

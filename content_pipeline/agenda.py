@@ -11,7 +11,6 @@ from pathlib import Path
 
 from content_pipeline.errors import LibraryOffline, counted, printable
 from content_pipeline.failpoints import reached
-from content_pipeline.library.keys import has_our_shape
 from content_pipeline.library.plan import INPUT_CHANGED, Action, Known, LibraryPlan, PlannedVideo, Recipe, plan
 from content_pipeline.library.scan import Found, Scan, look_again
 from content_pipeline.library.settle import is_settled
@@ -22,6 +21,8 @@ from content_pipeline.manifest.model import Request
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.steering import Which
 from content_pipeline.settings import Settings, Stage
+from content_pipeline.stages.publishing import recover_outputs
+from content_pipeline.stages.sidecar import is_montage
 from content_pipeline.stages.workbench import VERSIONS
 from content_pipeline.workers.orphans import rescue_orphans
 
@@ -43,24 +44,22 @@ def calibrated_recipe(settings: Settings, applied: Applied) -> Recipe:
 
 def made_by_us(settings: Settings, access: Access = Access.MAKE) -> Callable[[Path], bool]:
     """What a scan must not take for recordings: our state, and what we published."""
-    state, output = (os.path.realpath(folder) for folder in (settings.state_dir, settings.output_dir))
+    state = os.path.realpath(settings.state_dir)
     state_name = Path(state).name
     real_folder = cache(os.path.realpath)
 
     @cache
-    def known() -> tuple[set[str], set[str]]:
-        catalog = Catalog(open_manifest(settings, access).engine)
-        return catalog.keys(), catalog.output_files()
+    def published() -> set[str]:
+        paths = (Path(path) for path in open_manifest(settings, access).publications().paths())
+        return {f"{real_folder(path.parent)}/{path.name}" for path in paths}
 
     def is_ours(path: Path) -> bool:
         if path.name == state_name and os.path.realpath(path) == state:
             return True
-        if path.suffix != ".mp4" or not has_our_shape(path.stem):
+        if path.suffix.lower() != ".mp4":
             return False
-        if real_folder(path.parent) == output and path.with_suffix(".sheet.jpg").exists():
-            return True  # what we publish has its contact sheet beside it, also when the manifest forgot it
-        keys, published = known()
-        return str(path) in published or (real_folder(path.parent) == output and path.stem in keys)
+        # By what lies beside it also when the manifest was lost, or it was published from another state folder.
+        return f"{real_folder(path.parent)}/{path.name}" in published() or is_montage(path)
 
     return is_ours
 
@@ -93,6 +92,7 @@ class Agenda:
     def enqueue(self, scan: Scan) -> Enqueued:
         """Write the plan of a whole folder into the manifest; what changed just now is waited for."""
         rescue_orphans(self.manifest)
+        recover_outputs(self.manifest.publications(), [self._settings.output_dir])
         known = self._known(scan)
         settled, unsettled = self._wait_for_whole_files(scan, known)
         reached("scanned")

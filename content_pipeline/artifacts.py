@@ -14,14 +14,13 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from content_pipeline.errors import from_own_folder
-from content_pipeline.lifetime import has_ended
 from content_pipeline.private_files import private_file, private_folder
 from content_pipeline.settings import digest_of
 
@@ -206,64 +205,6 @@ def _put_in_place(draft_folder: Path, folder: Path) -> None:
                 folder.rename(aside / "old")
             shutil.rmtree(aside, ignore_errors=True)
     fsync(folder.parent)
-
-
-@contextmanager
-def publication(files: Mapping[Path, Path]) -> Iterator[Callable[[], None]]:
-    """Stage copies of files (source -> target) beside their targets; the function given puts them in place.
-
-    Staging takes its time; putting in place is a rename each. What was staged and not placed is removed.
-    """
-    staged: dict[Path, Path] = {}
-    try:
-        for source, target in files.items():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _remove_leftovers(target)
-            staged[target] = target.with_name(f".{target.name}.{_here()}-{os.getpid()}.part")
-            _link_or_copy(source, staged[target])
-
-        def place() -> None:
-            for target, staging in staged.items():
-                staging.replace(target)
-            for folder in {target.parent for target in staged}:
-                fsync(folder)
-
-        yield place
-    finally:
-        for staging in staged.values():
-            staging.unlink(missing_ok=True)
-
-
-def _remove_leftovers(target: Path) -> None:
-    """What processes of this machine that died, this one's pid included, had staged for a target."""
-    for leftover in target.parent.glob(f".{target.name}.{_here()}-*.part"):
-        pid = leftover.name.split("-")[-1].removesuffix(".part")
-        if pid.isdecimal() and not _is_another(int(pid)):
-            leftover.unlink(missing_ok=True)
-
-
-def _here() -> str:
-    """This machine, in a form that fits a file name: on a shared folder others stage too."""
-    return hashlib.sha256(os.uname().nodename.encode()).hexdigest()[:8]
-
-
-def _is_another(pid: int) -> bool:
-    """Whether a process other than this one lives under this number."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return pid != os.getpid() and not has_ended(pid)
-
-
-def _link_or_copy(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without hard links
-        shutil.copyfile(source, target)
-        fsync(target)
 
 
 def write_whole(path: Path, data: bytes, lasting: bool = True) -> None:

@@ -1,8 +1,8 @@
 """Named points at which a test kills the program or makes it hang, to prove that nothing is lost. Idle in production.
 
 `CONTENT_AI_KILL_AT=published` ends the command with SIGKILL, as a power cut would, when it gets there:
-in whichever of its processes that is. `child:published` ends only the process that gets there, and
-`hang:published` makes it hang there, in C.
+in whichever of its processes that is. `child:published` ends only the process that gets there; `hang:published` makes
+it hang there, in C; `stop:published` stops it there until it is sent SIGCONT.
 """
 
 from __future__ import annotations
@@ -24,17 +24,23 @@ POINTS = (
     "clip_sealed",
     "montage_sealed",
     "staged",
+    "announced",
     "published",
     "run_ended",
     "before_commit",
     "committed",
 )
 
+# Reached only where a file that was published before is replaced or taken away.
+REPLACING_POINTS = ("exchanged", "taken_out")
+
 _main = os.getpid()
 
 
 def reached(point: str) -> None:
     wanted = os.environ.get("CONTENT_AI_KILL_AT")
+    if wanted == f"stop:{point}":
+        os.kill(os.getpid(), signal.SIGSTOP)
     if wanted == f"child:{point}":
         os.kill(os.getpid(), signal.SIGKILL)
     if wanted == f"hang:{point}":

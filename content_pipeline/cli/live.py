@@ -125,7 +125,8 @@ def _why(outcome: Outcome) -> str:
 
 def _result(outcome: Outcome) -> str:
     computed = [stage for stage, how in outcome.stages.items() if how == "computed"]
-    work = f"computed {', '.join(computed)}" if computed else "everything reused"
+    nothing = "reused, put in place again" if outcome.written else "everything reused"
+    work = f"computed {', '.join(computed)}" if computed else nothing
     spent = f"({work}, {outcome.seconds:.1f} s)"
     track = audio_track(outcome.facts.get("track"), outcome.facts.get("tracks"))
     clips, montage_s = outcome.facts.get("clips") or 0, outcome.facts.get("montage_s") or 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -24,14 +25,18 @@ def print_report(outcomes: Sequence[Outcome], totals: dict[str, Any], settings: 
     if not outcomes:
         return
     by_interest = sorted(outcomes, key=_interest)
-    print_result(_table(by_interest[:MOST_ROWS]))
+    folder = settings.output_dir.absolute()
+    print_result(_table(by_interest[:MOST_ROWS], folder))
     if len(outcomes) > MOST_ROWS:
         print_result(f"… and {len(outcomes) - MOST_ROWS} more; --json lists all.")
+    for outcome in outcomes:
+        for note in outcome.notes:
+            print_result(f"  {note}")
     print_result(_totals(totals, only_listed))
     for code, hint in sorted({(o.error_code, o.hint) for o in outcomes if o.error_code is not None}):
         print_result(f"  {code}: {hint}")
     if any(outcome.outputs for outcome in outcomes):
-        print_result(f"Montages: {printable(settings.output_dir.absolute())}")
+        print_result(f"Montages: {printable(folder)}")
     if not only_listed:
         print_result("Runs, plots and checks: run `content-ai dev` and open http://127.0.0.1:3000")
 
@@ -41,14 +46,27 @@ def _interest(outcome: Outcome) -> int:
     return 0 if outcome.status != "succeeded" else 1 if "computed" in outcome.stages.values() else 2
 
 
-def _table(outcomes: Sequence[Outcome]) -> Table:
+def _table(outcomes: Sequence[Outcome], folder: Path) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for title in ("video", "status", "result"):
+    for title in ("video", "status", "result", "montage"):
         table.add_column(title, overflow="fold")
     for outcome in outcomes:
-        status = Text(outcome.status, STYLES.get(outcome.status, ""))
-        table.add_row(Text(printable(outcome.path.name)), status, Text(details(outcome)))
+        table.add_row(
+            Text(printable(outcome.path.name)),
+            Text(outcome.status, STYLES.get(outcome.status, "")),
+            Text(details(outcome)),
+            Text(_montage(outcome, folder)),
+        )
     return table
+
+
+def _montage(outcome: Outcome, folder: Path) -> str:
+    """Which file it is, and of which recording, if that has several copies."""
+    if outcome.montage is None:
+        return ""
+    path = Path(outcome.montage)
+    name = printable(path.name if path.parent == folder else path)
+    return name if outcome.copy_of is None else f"{name} (a copy of {printable(outcome.copy_of)})"
 
 
 def _totals(totals: dict[str, Any], only_listed: bool) -> str:

@@ -10,6 +10,7 @@ from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.launcher.names import PARTITION_TAG
 from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
 from content_pipeline.stages.carrier import Carrier
@@ -24,8 +25,8 @@ def open_workbench(settings: Settings, carrier: Carrier, partition_key: str | No
         settings=own,
         artifacts=ArtifactStore(settings.state_dir.absolute() / "artifacts", settings.queue.lease_s),
         videos=VideoStore(engine),
+        publications=Publications(engine, carrier.lease, settings.queue.lease_s),
         progress=carrier.listener.progressed,
-        guard=carrier.guard,
         cores=carrier.cores,
         force=carrier.force,
     )

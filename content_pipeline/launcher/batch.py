@@ -20,6 +20,7 @@ from content_pipeline.manifest.breaker import EVERYTHING, Breaker
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import CLAIMABLE
 from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
 from content_pipeline.workers.orphans import rescue_orphans
 
@@ -67,6 +68,7 @@ class Batch:
             self._end(outcome)
         for job in enqueued.jobs:
             self._outcomes[Path(job.video_path)] = of_job(Path(job.video_path), job)
+        self._note_copies()
         return [job.job_id for job in enqueued.jobs]
 
     def _idle(self, scan: Scan, enqueued: Enqueued) -> list[Outcome]:
@@ -126,6 +128,15 @@ class Batch:
                 self._outcomes[path] = replace(before, status="removed", note="its job was cleared meanwhile")
             elif str(known[path].status) != before.status:
                 self._outcomes[path] = of_job(path, known[path])
+        self._note_copies()
+
+    def _note_copies(self) -> None:
+        """The same recording at several paths has one montage, called after the path that was known first."""
+        copies = VideoStore(self.manifest.engine).copies()
+        for path, outcome in self._outcomes.items():
+            first, *others = copies.get(outcome.key or "", [path])
+            if path in others:
+                self._outcomes[path] = replace(outcome, copy_of=first)
 
     def stopped_by(self, error: EnvironmentalError) -> None:
         """The work could not go on for a reason that is nobody's job's."""

@@ -209,6 +209,7 @@ class Calibrator:
             settings=settings,
             artifacts=ArtifactStore(settings.state_dir.absolute() / "artifacts", settings.queue.lease_s),
             videos=VideoStore(self.manifest.engine),
+            publications=self.manifest.publications(),
             progress=progress,
             cores=self.cores,
         )

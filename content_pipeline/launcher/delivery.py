@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,8 +85,8 @@ class _Delivery:
     def _prepare(self, job: Job) -> KnownVideo:
         video = _identify(job, self.manifest, self.sender.moved)
         reached("identified")
-        check_space(_size_bytes(video), self.settings)
-        self.send({"is": "identified", "key": video.key, "bytes": _size_bytes(video)})
+        check_space(video.size_bytes, self.settings)
+        self.send({"is": "identified", "key": video.key, "bytes": video.size_bytes})
         return video
 
     def _run(self, instance: dg.DagsterInstance, video: KnownVideo | None) -> dg.DagsterRun:
@@ -116,22 +116,15 @@ class _Delivery:
         job = self.errand.job
         if job is None:
             return Carrier(self.sender, cores=self.errand.cores)
-        lease = job.lease
-        return Carrier(self.sender, self.errand.force, self.errand.cores, lambda: self.manifest.fenced(lease))
+        return Carrier(self.sender, self.errand.force, self.errand.cores, job.lease)
 
     def _content(self, video: KnownVideo | None) -> dict[str, Any]:
         content = None if video is None else VideoStore(self.manifest.engine).at(video.path)
         return {
             "quick": None if content is None else content.quick,
             "full": None if content is None else content.full,
-            "stats": _stats(self.sender.outputs),
+            "stats": self.sender.output_stats,
         }
-
-
-def _stats(outputs: Iterable[str]) -> dict[str, list[int]]:
-    """Size and time of each output, by which a plan tells later whether it is still as it was left."""
-    found = {path: Path(path).stat() for path in outputs}
-    return {path: [status.st_size, status.st_mtime_ns] for path, status in found.items()}
 
 
 def _identify(job: Job, manifest: Manifest, moved: Callable[[], None]) -> KnownVideo:
@@ -142,8 +135,3 @@ def _identify(job: Job, manifest: Manifest, moved: Callable[[], None]) -> KnownV
         if not root.is_dir():
             raise LibraryOffline(f"{printable(root)} does not exist") from error
         raise
-
-
-def _size_bytes(video: KnownVideo) -> int:
-    """The third part of a signature."""
-    return int(video.signature.split(":")[2])

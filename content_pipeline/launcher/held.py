@@ -8,6 +8,7 @@ from typing import Any
 
 from content_pipeline.launcher.names import VIDEO_ASSETS
 from content_pipeline.launcher.outcome import Outcome
+from content_pipeline.library.plan import OWN_COPIES
 from content_pipeline.manifest.model import Job, Result
 
 SHOWN_FACTS = ("highlights", "events", "clips", "montage_s", "track", "tracks")
@@ -96,6 +97,8 @@ class Held:
             self.outcome,
             stages={**self.outcome.stages, message["stage"]: how},
             outputs=tuple(message["outputs"]),
+            written=tuple(message["written"]),
+            notes=tuple(message["notes"]),
             facts={**self.outcome.facts, **message["facts"]},
         )
         self.duration_s = message["facts"].get("duration_s", self.duration_s)
@@ -118,6 +121,8 @@ class Held:
             results={
                 "facts": {name: self.outcome.facts.get(name) for name in SHOWN_FACTS},
                 "output_stats": self.stats,
+                "notes": list(self.outcome.notes),
+                OWN_COPIES: True,
             },
             cost=self.cost,
         )

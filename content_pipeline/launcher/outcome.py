@@ -25,9 +25,16 @@ class Outcome:
     hint: str | None = None
     stages: dict[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()  # those of the outputs that were put in place just now
+    notes: tuple[str, ...] = ()  # files that were kept, or removed, and why
+    copy_of: Path | None = None  # the same recording, after which the outputs are called
     seconds: float = 0.0
     facts: dict[str, Any] = field(default_factory=dict)
     note: str = ""
+
+    @property
+    def montage(self) -> str | None:
+        return next((path for path in self.outputs if path.endswith(".mp4")), None)
 
     @property
     def no_highlights(self) -> bool:

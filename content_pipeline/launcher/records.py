@@ -12,12 +12,14 @@ import dagster as dg
 
 from content_pipeline.launcher.held import SHOWN_FACTS
 from content_pipeline.launcher.names import DATA_VERSION_TAG
-from content_pipeline.library.plan import Recipe
+from content_pipeline.library.plan import OWN_COPIES, Recipe
 from content_pipeline.manifest.model import Result
+from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.restoring import Made, Remembered
 from content_pipeline.manifest.schema import PathText
 from content_pipeline.manifest.videos import KnownVideo
-from content_pipeline.stages.montage import Montage
+from content_pipeline.stages.montage import PUBLISHED, Montage
+from content_pipeline.stages.workbench import StageResult
 
 # Of more copies than this the rest is not remembered, and read again if ever the manifest is lost.
 MOST_FILES = 100
@@ -45,7 +47,20 @@ def of_montage(made: Montage, recipe: Recipe) -> dict[str, Any]:
         "stage_keys": dg.MetadataValue.json({result.stage: result.key for result in made.behind}),
         "facts": dg.MetadataValue.json({name: facts.get(name) for name in SHOWN_FACTS}),
         # A list: Dagster sorts the keys of a mapping, and the montage comes first.
-        "outputs": dg.MetadataValue.json([_as_left(path, digest) for path, digest in made.result.outputs.items()]),
+        "outputs": dg.MetadataValue.json([_as_left(made.result, path) for path in made.result.outputs]),
+        "publications": dg.MetadataValue.json([_as_published(one) for one in made.result.publications]),
+    }
+
+
+def _as_published(one: Publication) -> dict[str, Any]:
+    """A row of the manifest, so that a rebuilt one still tells our files from people's, in every output folder."""
+    return {
+        "path": _stored(one.path),
+        "file": one.file,
+        "sha256": one.sha256,
+        "size": one.size_bytes,
+        "mtime_ns": one.mtime_ns,
+        "kept": one.kept,
     }
 
 
@@ -53,9 +68,9 @@ def _stored(path: Path) -> str:
     return PathText.stored(str(path))
 
 
-def _as_left(path: Path, digest: str) -> dict[str, Any]:
-    status = path.stat()
-    return {"path": _stored(path), "sha256": digest, "size": status.st_size, "mtime_ns": status.st_mtime_ns}
+def _as_left(result: StageResult, path: Path) -> dict[str, Any]:
+    (left,) = (one for one in result.publications if one.path == path)
+    return {"path": _stored(path), "sha256": left.sha256, "size": left.size_bytes, "mtime_ns": left.mtime_ns}
 
 
 @dataclass(frozen=True)
@@ -69,6 +84,8 @@ class Finished:
     outputs: Sequence[Mapping[str, Any]]
     at: datetime
     run_id: str
+    publications: Sequence[Mapping[str, Any]] = ()
+    own_copies: bool = False
 
     def made(self, file: KnownVideo) -> Made:
         paths = {PathText.original(left["path"]): left for left in self.outputs}
@@ -84,9 +101,24 @@ class Finished:
             results={
                 "facts": self.facts,
                 "output_stats": {path: [left["size"], left["mtime_ns"]] for path, left in paths.items()},
+                OWN_COPIES: self.own_copies,
             },
         )
-        return Made(result, self.at, self.run_id)
+        return Made(result, self.at, self.run_id, self._published(file.key))
+
+    def _published(self, key: str) -> list[Publication]:
+        return [
+            Publication(
+                path=Path(PathText.original(one["path"])),
+                owner=key,
+                file=one["file"],
+                sha256=one["sha256"],
+                size_bytes=one["size"],
+                mtime_ns=one["mtime_ns"],
+                kept=one["kept"],
+            )
+            for one in self.publications
+        ]
 
 
 def read_files(record: Record) -> list[KnownVideo]:
@@ -107,7 +139,24 @@ def read_files(record: Record) -> list[KnownVideo]:
 def read_montage(record: Record) -> Finished:
     said = _said(record)
     names = ("stage_keys", "config_hash", "recipe", "facts", "outputs")
-    return Finished(**{name: said[name] for name in names}, at=moment(record), run_id=record.run_id)
+    return Finished(
+        **{name: said[name] for name in names},
+        at=moment(record),
+        run_id=record.run_id,
+        publications=said["publications"] if "publications" in said else _from_outputs(said["outputs"]),
+        own_copies="publications" in said,
+    )
+
+
+def _from_outputs(outputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of a record from before publications were kept: what it published itself."""
+    endings = {ending: file for file, ending in PUBLISHED.items()}
+    return [
+        {**left, "file": file, "kept": False}
+        for left in outputs
+        for ending, file in endings.items()
+        if left["path"].endswith(ending)
+    ]
 
 
 def remembered(fingerprint: Record, montage: Finished | None) -> list[Remembered]:

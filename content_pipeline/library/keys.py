@@ -23,11 +23,6 @@ def slug(name: str, otherwise: str = "video") -> str:
     return re.sub(r"[^a-z0-9]+", "-", plain)[:SLUG_LENGTH].strip("-") or otherwise
 
 
-def has_our_shape(name: str) -> bool:
-    """Whether a name could be a key; most names are told apart by this alone."""
-    return re.fullmatch(rf"[a-z0-9-]+-[0-9a-f]{{{DIGEST_LENGTH}}}(-\d+)?", name) is not None
-
-
 def new_key(path: Path, quick: str, is_taken: Callable[[str], bool]) -> str:
     """A key nobody has: on a clash (equal samples, other content) a number is added."""
     digest = quick.partition(":")[2][:DIGEST_LENGTH]

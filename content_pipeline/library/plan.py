@@ -17,6 +17,8 @@ from content_pipeline.settings import digest_of
 STAGES = ("fingerprint", "energy", "detections", "montage")
 INPUT_CHANGED = "input changed"
 NOT_AGAIN = "not tried again, as nothing changed (`content-ai queue retry` does)"
+# Among a job's results: its outputs are files of their own. They were hard links into the cache once.
+OWN_COPIES = "own_copies"
 
 
 class Action(StrEnum):
@@ -217,6 +219,8 @@ def _broken_output(job: Brief, output_dir: str) -> str | None:
             return f"output missing: {path}"
         if (status.st_size, status.st_mtime_ns) != (size_bytes, mtime_ns):
             return f"output changed: {path}"
+        if status.st_nlink > 1 and not job.results.get(OWN_COPIES):
+            return f"output shares its bytes with the cache: {path}"
     return None
 
 

@@ -13,6 +13,7 @@ from content_pipeline.settings import Settings
 def forget_old(settings: Settings, manifest: Manifest, before: datetime) -> dict[str, int]:
     """What was removed, counted."""
     pruned = manifest.prune(before)
+    pruned["outputs"] = manifest.publications().forget_missing(before)
     state = settings.state_dir.absolute()
     pruned["artifacts"] = ArtifactStore(state / "artifacts").collect(
         Catalog(manifest.engine).stage_keys(), before.timestamp()

@@ -130,12 +130,6 @@ class Catalog:
         with connected(self._engine) as connection:
             return set(connection.execute(sa.select(videos.c.key)).scalars())
 
-    def output_files(self) -> set[str]:
-        """Everything that was published."""
-        with connected(self._engine) as connection:
-            found = connection.execute(sa.select(job_items.c.output_files)).scalars()
-            return {path for paths in found for path in paths}
-
     def stage_keys(self) -> set[str]:
         """Every artifact that a job's last success points to, or an applied calibration."""
         with connected(self._engine) as connection:

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from content_pipeline.manifest.database import snapshot
 from content_pipeline.manifest.lifecycle import CLAIMABLE, FINISHED, State, is_legal
 from content_pipeline.manifest.retry import PAUSE_S, backoff_s
-from content_pipeline.manifest.schema import attempts, job_counts, job_items, state_transitions
+from content_pipeline.manifest.schema import attempts, job_counts, job_items, publications, state_transitions
 
 ROWS_AT_A_TIME = 1000
 
@@ -50,10 +50,10 @@ def check(engine: sa.Engine, digest_of: Callable[[str], str | None] | None = Non
         found = [*_history_violations(jobs, histories), *_attempt_violations(jobs, tries)]
         found += [violation for job in jobs.values() for violation in _job_violations(job)]
         found += _count_violations(connection, jobs.values())
-        made = [] if digest_of is None else list(_rows(connection, _OUTPUTS))
+        made = [] if digest_of is None else _published(connection)
     # Files are read after the snapshot: hashing takes its time, and nobody should wait for it.
     if digest_of is not None:
-        found += [violation for row in made for violation in _output_violations(row, digest_of)]
+        found += [violation for one in made for violation in _output_violations(one, digest_of)]
     return found
 
 
@@ -77,6 +77,13 @@ _JOBS = sa.select(
 _OUTPUTS = sa.select(_columns.job_id, _columns.output_files, _columns.output_hashes).where(
     _columns.status == State.SUCCEEDED
 )
+_PUBLICATIONS = sa.select(
+    publications.c.path,
+    publications.c.job_id,
+    publications.c.sha256,
+    publications.c.replaces,
+    publications.c.kept,
+).order_by(publications.c.place)
 _TRANSITIONS = sa.select(
     state_transitions.c.job_id,
     state_transitions.c.attempt,
@@ -194,10 +201,35 @@ def _count_violations(connection: sa.Connection, jobs: Iterable[Row]) -> Iterato
             yield Violation(Invariant.COUNTS, None, f"{kept[key]} {' '.join(key)} jobs counted, {true[key]} there")
 
 
-def _output_violations(row: Row, digest_of: Callable[[str], str | None]) -> Iterator[Violation]:
-    for file in sorted({*row.output_files, *row.output_hashes}):
-        found, recorded = digest_of(file), row.output_hashes.get(file)
-        if found is None:
-            yield Violation(Invariant.OUTPUTS, row.job_id, f"{file} is gone")
-        elif recorded is not None and found != recorded:
-            yield Violation(Invariant.OUTPUTS, row.job_id, f"{file} has changed: {found}, not {recorded}")
+@dataclass(frozen=True)
+class _Published:
+    """A file, and what it may hold: two things while it is being replaced."""
+
+    path: str
+    job_id: str | None
+    known: frozenset[str]
+
+
+def _published(connection: sa.Connection) -> list[_Published]:
+    """Every published file of every output folder; what a person has changed since, and is known to be theirs, not."""
+    rows = list(_rows(connection, _PUBLICATIONS))
+    found = {
+        row.path: _Published(row.path, row.job_id, frozenset(one for one in (row.sha256, row.replaces) if one))
+        for row in rows
+        if not row.kept
+    }
+    theirs = {row.path for row in rows if row.kept}
+    for job in _rows(connection, _OUTPUTS):
+        for path in sorted({*job.output_files, *job.output_hashes} - theirs - found.keys()):
+            recorded = job.output_hashes.get(path)
+            found[path] = _Published(path, job.job_id, frozenset() if recorded is None else frozenset({recorded}))
+    return list(found.values())
+
+
+def _output_violations(one: _Published, digest_of: Callable[[str], str | None]) -> Iterator[Violation]:
+    found = digest_of(one.path)
+    if found is None:
+        yield Violation(Invariant.OUTPUTS, one.job_id, f"{one.path} is gone")
+    elif one.known and found not in one.known:
+        recorded = " or ".join(sorted(one.known))
+        yield Violation(Invariant.OUTPUTS, one.job_id, f"{one.path} has changed: {found}, not {recorded}")

@@ -10,6 +10,8 @@ from typing import Any
 from content_pipeline.errors import BadSettings, printable
 from content_pipeline.manifest.lifecycle import State
 
+LEASE_S = 90.0
+
 
 class QueueType(StrEnum):
     PROCESSING = "processing"  # brings a video up to date

@@ -7,7 +7,7 @@ replaced or removed; anything else is theirs. Every write passes the fence of th
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,11 +19,10 @@ import sqlalchemy as sa
 from content_pipeline.errors import TransientError, printable
 from content_pipeline.manifest import working
 from content_pipeline.manifest.database import Transaction, connected, transaction
-from content_pipeline.manifest.model import Lease, QueueType
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import LEASE_S, Lease, QueueType
 from content_pipeline.manifest.moves import held, in_chunks, insert_for
 from content_pipeline.manifest.schema import PathText, job_items, publications
-
-LEASE_S = 90.0
 
 
 class NameTaken(TransientError):
@@ -68,9 +67,16 @@ def folded(name: str) -> str:
 class Publications:
     """`lease` is that of the job that publishes; a best-of has none."""
 
-    def __init__(self, engine: sa.Engine, lease: Lease | None = None, lease_s: float = LEASE_S) -> None:
+    def __init__(
+        self,
+        engine: sa.Engine,
+        lease: Lease | None = None,
+        lease_s: float = LEASE_S,
+        now: Callable[[], datetime] | None = None,
+    ) -> None:
         self._engine = engine
         self._lease_s = lease_s
+        self._now = now
         self.lease = lease
 
     # --- looking
@@ -100,6 +106,13 @@ class Publications:
         query = sa.select(publications.c.path).where(publications.c.mtime_ns.is_(None))
         with connected(self._engine) as connection:
             return {Path(path).parent for path in connection.execute(query).scalars()}
+
+    def is_over(self, job_id: str, claim_number: int) -> bool | None:
+        """Whether this claim of a job has ended; None when no such job is known."""
+        query = sa.select(job_items.c.status, job_items.c.claim_count).where(job_items.c.job_id == job_id)
+        with connected(self._engine) as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else row.status != State.RUNNING or row.claim_count != claim_number
 
     def has_namesake(self, root: Path, stem: str, video_key: str, size_bytes: int) -> bool:
         """Whether another recording of this library would be published under the same name.
@@ -164,18 +177,18 @@ class Publications:
     @contextmanager
     def _fenced(self) -> Iterator[Transaction]:
         """One short transaction, if the job is still ours; nothing that can block belongs inside."""
-        with transaction(self._engine) as tx:
+        with transaction(self._engine, None if self._now is None else self._now()) as tx:
             if self.lease is not None:
                 held(tx, self.lease)
                 working.renew(tx, self.lease.worker_id, [self.lease], self._lease_s)
             yield tx
 
 
-def restore(tx: Transaction, lost: Sequence[Publication], at: datetime) -> None:
-    """Add what other records remember. Of a path that is known the manifest knows better."""
+def restore(tx: Transaction, lost: Sequence[tuple[Publication, datetime]]) -> None:
+    """Add what other records remember, and since when. Of a path that is known the manifest knows better."""
     statement = insert_for(tx, publications).on_conflict_do_nothing(index_elements=["place"])
     for some in in_chunks(lost):
-        tx.connection.execute(statement, [_as_row(one, one.job_id, at) for one in some])
+        tx.connection.execute(statement, [_as_row(one, one.job_id, at) for one, at in some])
 
 
 def _write(tx: Transaction, rows: Collection[Publication], job_id: str | None) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from content_pipeline.manifest import publications
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import Move, State, after
 from content_pipeline.manifest.model import QueueType, Request, Result
 from content_pipeline.manifest.moves import SNIPPET_LENGTH, clean, count, in_chunks, insert_for
+from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.schema import PathText, job_items, settings_snapshots, state_transitions, videos
 from content_pipeline.manifest.videos import KnownVideo
 
@@ -25,6 +27,7 @@ class Made:
     result: Result
     at: datetime
     run_id: str | None = None
+    publications: Sequence[Publication] = ()
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ def restore(
     for some in in_chunks(lost):
         paths = _add_videos(tx, some)
         done = [one for one in some if one.made is not None and str(one.video.path) in paths]
+        publications.restore(tx, [(file, one.made.at) for one in some if one.made for file in one.made.publications])
         added, jobs = added + len(paths), jobs + (_add_jobs(tx, done, reason) if done else 0)
     return Restored(added, jobs)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -28,13 +27,23 @@ from content_pipeline.manifest.calibrations import Applied, Reset
 from content_pipeline.manifest.check import Violation, check
 from content_pipeline.manifest.database import Transaction, connected, database_now, transaction
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import Attempt, Job, Lease, QueueType, Renewal, Request, Result, Transition
+from content_pipeline.manifest.model import (
+    LEASE_S,
+    Attempt,
+    Job,
+    Lease,
+    QueueType,
+    Renewal,
+    Request,
+    Result,
+    Transition,
+)
 from content_pipeline.manifest.moves import held, write_counts
+from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.restoring import Remembered, Restored
 from content_pipeline.manifest.retry import Decision
 from content_pipeline.manifest.steering import Which
 
-LEASE_S = 90.0
 ALL = Which()
 
 
@@ -91,18 +100,9 @@ class Manifest:
         with self._transaction() as tx:
             working.report_run(tx, lease, run_id, video_key)
 
-    @contextmanager
-    def fenced(self, lease: Lease) -> Iterator[None]:
-        """While this block runs nobody else can get the job: the place to publish. Raises when the lease is gone.
-
-        Only renames belong here, no copying: on SQLite every other worker waits meanwhile.
-        """
-        with self._transaction() as tx:
-            held(tx, lease)
-            yield
-            # However long that took, the success that is said next finds a whole lease.
-            now = database_now(tx.connection) if self._now is None else self._now()
-            working.renew(replace(tx, now=now), lease.worker_id, [lease], self._lease_s)
+    def publications(self, lease: Lease | None = None) -> Publications:
+        """What is published; what a job publishes is recorded under its lease."""
+        return Publications(self.engine, lease, self._lease_s, self._now)
 
     def succeed(self, lease: Lease, result: Result) -> None:
         with self._transaction() as tx:

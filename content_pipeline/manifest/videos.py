@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -25,6 +26,11 @@ class KnownVideo:
     quick: str
     full: str | None
 
+    @property
+    def size_bytes(self) -> int:
+        """The third part of a signature."""
+        return int(self.signature.split(":")[2])
+
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
@@ -42,6 +48,25 @@ class VideoStore:
     def with_key(self, key: str) -> Sequence[KnownVideo]:
         """Every path of this video, the one last seen first."""
         return self._select(videos.c.key == key)
+
+    def first_with_key(self, key: str) -> KnownVideo | None:
+        """Of the paths that are there the one that was known first: what the video is called after."""
+        order = (videos.c.offline, videos.c.first_seen, videos.c.path)
+        query = sa.select(videos).where(videos.c.key == key).order_by(*order).limit(1)
+        with connected(self._engine) as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else _known(row)
+
+    def copies(self) -> dict[str, list[Path]]:
+        """Of every video that lies at several paths, those, the one known first at the beginning."""
+        several = sa.select(videos.c.key).group_by(videos.c.key).having(sa.func.count() > 1)
+        order = (videos.c.offline, videos.c.first_seen, videos.c.path)
+        query = sa.select(videos.c.key, videos.c.path).where(videos.c.key.in_(several)).order_by(*order)
+        found: dict[str, list[Path]] = {}
+        with connected(self._engine) as connection:
+            for row in connection.execute(query):
+                found.setdefault(row.key, []).append(Path(row.path))
+        return found
 
     def with_quick(self, quick: str) -> Sequence[KnownVideo]:
         return self._select(videos.c.quick == quick)
@@ -79,4 +104,8 @@ class VideoStore:
         query = sa.select(videos).where(condition).order_by(videos.c.last_seen.desc(), videos.c.path)
         with connected(self._engine) as connection:
             rows = connection.execute(query).all()
-        return [KnownVideo(Path(row.path), Path(row.root), row.key, row.signature, row.quick, row.full) for row in rows]
+        return [_known(row) for row in rows]
+
+
+def _known(row: sa.Row[Any]) -> KnownVideo:
+    return KnownVideo(Path(row.path), Path(row.root), row.key, row.signature, row.quick, row.full)

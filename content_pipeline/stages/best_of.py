@@ -29,7 +29,8 @@ from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
 from content_pipeline.stages.montage import CLIP_NAME
-from content_pipeline.stages.publishing import Published, publish
+from content_pipeline.stages.output_names import Name, safe_name
+from content_pipeline.stages.publishing import Published, pieces_of, publish
 from content_pipeline.stages.workbench import VERSIONS, StageResult, Workbench, obtain
 
 PREFIX = "best-of-"
@@ -104,14 +105,15 @@ def best_of(bench: Workbench, library_key: str, library: Path, jobs: Sequence[Pr
             left_out[failure.video_key] = failure.code
             del videos[failure.video_key]
     unknown = not videos and bool(left_out)  # not the same as: there is nothing to show
-    published = Published({}, False) if unknown else publish(bench, PREFIX + library_key, PUBLISHED, result.artifact)
-    return replace(
-        result,
-        artifact=_with_counts(result.artifact, videos, left_out),
-        reused=result.reused and not published.fresh,
-        seconds=time.monotonic() - started,
-        outputs=published.files,
-    )
+    published = Published({}) if unknown else _publish(bench, library_key, library, result.artifact)
+    counted = replace(result, artifact=_with_counts(result.artifact, videos, left_out))
+    return published.of(counted, time.monotonic() - started)
+
+
+def _publish(bench: Workbench, library_key: str, library: Path, made: Artifact) -> Published:
+    owner = PREFIX + library_key
+    name = Name(PREFIX + safe_name(library.name, otherwise="library"), owner)
+    return publish(bench, owner, name, pieces_of(owner, PUBLISHED, made), "nothing stands out with these settings")
 
 
 # --- what there is to choose from

@@ -1,14 +1,14 @@
-"""Who carries a run: hears how it goes, and guards what it publishes."""
+"""Who carries a run: hears how it goes, and holds the lease by which it publishes."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from content_pipeline.errors import PipelineError, code_of
+from content_pipeline.manifest.model import Lease
 from content_pipeline.settings import Stage
 from content_pipeline.stages.workbench import StageResult
 
@@ -17,7 +17,6 @@ MOVED_EVERY_S = 1.0
 
 class Listener(Protocol):
     spoke_of_failure: bool
-    outputs: tuple[str, ...]
 
     def progressed(self, stage: Stage, fraction: float) -> None: ...
 
@@ -33,7 +32,6 @@ class Silent:
     """Dagster's own event log says enough."""
 
     spoke_of_failure = False
-    outputs: tuple[str, ...] = ()
 
     def progressed(self, stage: Stage, fraction: float) -> None:
         return None
@@ -50,7 +48,7 @@ class Silent:
 
 @dataclass
 class Carrier:
-    """`guard` is entered around publishing: it raises when the job was given to someone else.
+    """`lease` is that of the job, if there is one: without it nothing of the job is published.
 
     Not frozen, for once: what Dagster sees is built once, before processes are forked, and each of them puts
     itself in this place.
@@ -59,10 +57,10 @@ class Carrier:
     listener: Listener = field(default_factory=Silent)
     force: bool = False
     cores: int = 1
-    guard: Callable[[], AbstractContextManager[None]] = nullcontext
+    lease: Lease | None = None
 
     def become(self, other: Carrier) -> None:
-        self.listener, self.force, self.cores, self.guard = other.listener, other.force, other.cores, other.guard
+        self.listener, self.force, self.cores, self.lease = other.listener, other.force, other.cores, other.lease
 
 
 class Sender:
@@ -73,7 +71,7 @@ class Sender:
         self._last: tuple[Stage, float] | None = None
         self._said_s = time.monotonic()
         self.spoke_of_failure = False
-        self.outputs: tuple[str, ...] = ()
+        self.output_stats: dict[str, list[int]] = {}
 
     def progressed(self, stage: Stage, fraction: float) -> None:
         """A percent at a time. Less than that is a sign of life, if it is more than before."""
@@ -93,7 +91,7 @@ class Sender:
 
     def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None:
         """`config_hash`: of all settings it was made with, when it is the last stage."""
-        self.outputs = tuple(str(path) for path in result.outputs)
+        self.output_stats = _stats(result)
         self._send(
             {
                 "is": "finished",
@@ -102,6 +100,8 @@ class Sender:
                 "reused": result.reused,
                 "facts": dict(result.artifact.facts),
                 "outputs": {str(path): digest for path, digest in result.outputs.items()},
+                "written": [str(path) for path in result.written],
+                "notes": list(result.notes),
                 "cost": {**cost, "reused": result.reused},
                 "config_hash": config_hash,
             }
@@ -121,3 +121,9 @@ class Sender:
                 "hint": kind.hint,
             }
         )
+
+
+def _stats(result: StageResult) -> dict[str, list[int]]:
+    """Size and time of each output, by which a plan tells later whether it is still as it was left."""
+    left = {one.path: one for one in result.publications if one.size_bytes is not None and one.mtime_ns is not None}
+    return {str(path): [left[path].size_bytes, left[path].mtime_ns] for path in result.outputs}  # type: ignore[list-item]

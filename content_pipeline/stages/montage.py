@@ -17,13 +17,15 @@ from content_pipeline.media.render.verify import verify_decodes, verify_montage
 from content_pipeline.media.source import Source
 from content_pipeline.media.spans import Span
 from content_pipeline.stages.detections import Decision, detections
-from content_pipeline.stages.publishing import publish
+from content_pipeline.stages.output_names import Name, safe_name
+from content_pipeline.stages.publishing import pieces_of, publish
 from content_pipeline.stages.workbench import VERSIONS, StageResult, Workbench, obtain
 
 CLIP_NAME = "clip.nut"
 
 # Name inside the artifact -> ending of the published name.
 PUBLISHED = {"montage.mp4": ".mp4", "montage.json": ".json", "sheet.jpg": ".sheet.jpg", "plot.png": ".plot.png"}
+NOTHING_FOUND = "no highlights with these settings"
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,19 @@ def montage(bench: Workbench, video_key: str) -> Montage:
     decision = detections(bench, video_key)
     key = _montage_key(bench, decision)
     result = obtain(bench, "montage", key, lambda draft: _make(draft, bench, video_key, decision))
-    published = publish(bench, video_key, PUBLISHED, result.artifact, decision.result.artifact)
-    reused, seconds = result.reused and not published.fresh, time.monotonic() - started
-    return Montage(decision, replace(result, reused=reused, seconds=seconds, outputs=published.files))
+    pieces = pieces_of(video_key, PUBLISHED, result.artifact, decision.result.artifact)
+    published = publish(bench, video_key, _name(bench, video_key), pieces, NOTHING_FOUND)
+    return Montage(decision, published.of(result, time.monotonic() - started))
+
+
+def _name(bench: Workbench, video_key: str) -> Name:
+    """After the recording; of several copies, after the one that was known first."""
+    video = bench.videos.first_with_key(video_key)
+    if video is None:
+        return Name(video_key, video_key)
+    stem = video.path.stem
+    namesake = bench.publications.has_namesake(video.root, stem, video_key, video.size_bytes)
+    return Name(safe_name(stem), video_key, namesake)
 
 
 def _montage_key(bench: Workbench, decision: Decision) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from content_pipeline.artifacts import Artifact, ArtifactStore, Draft
 from content_pipeline.errors import FileInUse, LibraryOffline, MissingFile, printable
 from content_pipeline.failpoints import reached
+from content_pipeline.manifest.publications import Publication, Publications
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
 from content_pipeline.media.source import Signature, Source, open_source
 from content_pipeline.settings import Settings, Stage, digest_of
@@ -38,8 +39,8 @@ class Workbench:
     settings: Settings
     artifacts: ArtifactStore
     videos: VideoStore
+    publications: Publications
     progress: Progress = no_progress
-    guard: Callable[[], AbstractContextManager[None]] = nullcontext  # entered around publishing
     cores: int = 1  # how many this video may use
     force: bool = False  # make everything anew, whatever exists; once
     made: set[str] = field(default_factory=set)
@@ -118,6 +119,9 @@ class StageResult:
     reused: bool
     seconds: float
     outputs: Mapping[Path, str] = field(default_factory=dict)  # published files and their SHA-256
+    written: tuple[Path, ...] = ()  # those of them that were put there just now
+    notes: tuple[str, ...] = ()  # what a person should know of files that were kept or removed
+    publications: tuple[Publication, ...] = ()  # all that is published of it, in every output folder
 
 
 def obtain(bench: Workbench, stage: Stage, key: str, make: Callable[[Draft], None]) -> StageResult:

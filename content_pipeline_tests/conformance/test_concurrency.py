@@ -19,6 +19,7 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import QueueType, Result
+from content_pipeline.manifest.moves import held
 from content_pipeline.manifest.schema import state_transitions
 from content_pipeline.manifest.store import Manifest
 from content_pipeline_tests.chaos import by_size
@@ -175,7 +176,8 @@ def test_a_fork_inside_a_transaction_does_not_end_it(url: str) -> None:
     with opened(url, None) as manifest:
         add(manifest, "a")
         job = claim(manifest)
-        with manifest.fenced(job.lease):
+        with manifest._transaction() as tx:
+            held(tx, job.lease)
             child = _started(_look, manifest)
             assert _joined([child]) == [0]
         manifest.succeed(job.lease, Result())

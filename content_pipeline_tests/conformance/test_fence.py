@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,21 +13,22 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job, Lease, Renewal, Result
 from content_pipeline.manifest.moves import LostLease
+from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.store import Manifest
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, succeed
 
 Write = Callable[[Manifest, Lease], object]
 
 
-def _publish(manifest: Manifest, lease: Lease) -> None:
-    with manifest.fenced(lease):
-        pytest.fail("nothing may be published without a lease")
+FILE = Publication(Path("/out/a.mp4"), "a-key", "montage.mp4", "0" * 64)
 
 
 WRITES: dict[str, Write] = {
     "report_progress": lambda manifest, lease: manifest.report_progress(lease, {"percent": 50}),
     "report_run": lambda manifest, lease: manifest.report_run(lease, "run", "key"),
-    "fenced": _publish,
+    "check_lease": lambda manifest, lease: manifest.publications(lease).check_lease(),
+    "announce": lambda manifest, lease: manifest.publications(lease).announce([FILE]),
+    "settle": lambda manifest, lease: manifest.publications(lease).settle([FILE], []),
     "succeed": lambda manifest, lease: manifest.succeed(lease, Result(results={"mine": 1})),
     "fail": lambda manifest, lease: manifest.fail(lease, "disk_full", "no", RetryPolicy.ENVIRONMENTAL),
     "fail for good": lambda manifest, lease: manifest.fail(lease, "no_audio", "no", RetryPolicy.PERMANENT),
@@ -135,17 +137,8 @@ def test_a_lease_is_renewed_by_its_own_worker_only(manifest: Manifest) -> None:
 def test_publishing_leaves_a_whole_lease(manifest: Manifest, clock: Clock) -> None:
     add(manifest, "a")
     job = claim(manifest)
-    with manifest.fenced(job.lease):
-        clock.pass_s(LEASE_S - 1)
+    clock.pass_s(LEASE_S - 1)
+    manifest.publications(job.lease).settle([FILE], [])
     clock.pass_s(LEASE_S - 1)
     assert manifest.rescue() == []
     succeed(manifest, job)
-
-
-def test_a_publication_that_fails_changes_nothing(manifest: Manifest) -> None:
-    add(manifest, "a")
-    job = claim(manifest)
-    before = dump(manifest.engine)
-    with pytest.raises(OSError, match="disk"), manifest.fenced(job.lease):
-        raise OSError("the disk is gone")
-    assert dump(manifest.engine) == before

@@ -49,7 +49,7 @@ def claim_and_stop(url: str, lease_s: float, say: Connection) -> None:
     writes: dict[str, Callable[[], object]] = {
         "progress": lambda: manifest.report_progress(lease, {"percent": 99}),
         "run": lambda: manifest.report_run(lease, "late"),
-        "publish": lambda: manifest.fenced(lease).__enter__(),
+        "publish": lambda: manifest.publications(lease).check_lease(),
         "succeed": lambda: manifest.succeed(lease, Result(results={"by": "sleeper"})),
         "fail": lambda: manifest.fail(lease, "late", "late", RetryPolicy.PERMANENT),
         "crashed": lambda: manifest.crashed(lease, "late"),

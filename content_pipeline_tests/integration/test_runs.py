@@ -104,15 +104,18 @@ def test_a_recording_without_highlights_is_a_success_without_montage(project: Pr
     shutil.copy(quiet, project.library / "quiet.mp4")
     outcome = project.process()["quiet.mp4"]
     assert outcome.no_highlights
-    assert outcome.outputs == ()
-    assert not project.output.exists() or not list(project.output.iterdir())
+    assert outcome.montage is None
+    assert outcome.outputs == (str(project.output / "quiet.plot.png"),), "the plot says why"
+    assert os.listdir(project.output) == ["quiet.plot.png"]
 
 
 def test_a_montage_that_no_longer_holds_is_taken_back(bursts: Project):
     assert bursts.process()["game.mp4"].outputs
     outcome = bursts.process(detection__rms_threshold=10.0)["game.mp4"]
     assert outcome.no_highlights
-    assert list(bursts.output.iterdir()) == []
+    assert os.listdir(bursts.output) == ["game.plot.png"]
+    gone = ", ".join(str(bursts.output / f"game{ending}") for ending in (".json", ".mp4", ".sheet.jpg"))
+    assert outcome.notes == (f"removed {gone}: no highlights with these settings",)
 
 
 def test_a_half_copied_recording_is_corrupt_and_never_a_short_success(project: Project, samples_folder: Path):

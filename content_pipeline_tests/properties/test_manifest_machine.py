@@ -44,8 +44,7 @@ subjects = st.sampled_from(SUBJECTS)
 
 
 def _publish(manifest: Manifest, lease: Lease) -> None:
-    with manifest.fenced(lease):
-        pass
+    manifest.publications(lease).check_lease()
 
 
 WRITES: dict[str, Callable[[Manifest, Lease], Any]] = {

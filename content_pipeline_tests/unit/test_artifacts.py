@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.artifacts import ArtifactStore, publication, write_whole
+from content_pipeline.artifacts import ArtifactStore, write_whole
 from content_pipeline.errors import DiskFull
 
 KEY = "ab" + "0" * 62
@@ -92,46 +92,6 @@ def test_the_draft_of_a_killed_process_is_swept_and_a_living_one_is_kept(tmp_pat
     assert store.sweep() == 1
     assert list((tmp_path / ".drafts").iterdir()) == []
     assert store.find("energy", KEY) is None
-
-
-def test_publishing_replaces_what_stood_there(tmp_path: Path):
-    source, target = tmp_path / "a", tmp_path / "out" / "b"
-    source.write_text("new")
-    target.parent.mkdir()
-    target.write_text("old")
-    with publication({source: target}) as place:
-        assert target.read_text() == "old"
-        place()
-    assert target.read_text() == "new"
-    assert os.listdir(target.parent) == ["b"]
-
-
-def test_what_was_staged_and_not_placed_is_removed(tmp_path: Path):
-    source, target = tmp_path / "a", tmp_path / "out" / "b"
-    source.write_text("new")
-    with pytest.raises(ZeroDivisionError), publication({source: target}):
-        raise ZeroDivisionError
-    assert os.listdir(target.parent) == []
-
-
-def test_what_a_killed_process_had_staged_is_removed_also_before_anybody_collected_it(tmp_path: Path):
-    source, target = tmp_path / "a", tmp_path / "out" / "b"
-    source.write_text("new")
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        with publication({source: target}):
-            os.write(writing, b"staged")
-            signal.pause()
-    assert os.read(reading, 6) == b"staged"
-    with publication({source: target}):
-        assert len(os.listdir(target.parent)) == 2, "whoever lives keeps what it staged"
-    os.kill(child, signal.SIGKILL)
-    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # it has ended, and is still there to be collected
-    with publication({source: target}) as place:
-        place()
-    assert os.listdir(target.parent) == ["b"]
-    os.waitpid(child, 0)
 
 
 def _make_slowly(root: Path, log: Path) -> None:

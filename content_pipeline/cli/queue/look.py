@@ -149,6 +149,8 @@ def show(job_id: str, **given: Any) -> int:
     _print_job(job, shown_status(job, stale))
     if job.results.get("applied"):
         print_result(_as_applied(job, Calibrations(manifest.engine).of_library(Path(job.library))))
+    for note in job.results.get("notes", ()):
+        print_result(note)
     for one in history:
         error = f"  [{one.error_snippet}]" if one.error_snippet else ""
         print_result(f"{one.timestamp:%Y-%m-%d %H:%M:%S}  {one.from_state} -> {one.to_state}: {one.reason}{error}")

@@ -71,7 +71,7 @@ def prune(older_than: str, yes: bool, **given: Any) -> int:
     if not yes:
         confirm(f"Delete the history of what ended more than {older_than} ago?")
     pruned = forget_old(settings, manifest, before)
-    nouns = {"jobs": "job", "transitions": "history entry", "artifacts": "artifact", "logs": "log"}
+    nouns = {"jobs": "job", "transitions": "history entry", "artifacts": "artifact", "logs": "log", "outputs": "row of a missing output"}
     parts = [counted(pruned[name], noun) for name, noun in nouns.items()]
     return _tell(as_json, pruned, f"Removed {', '.join(parts[:-1])} and {parts[-1]}.")
 
@@ -79,7 +79,7 @@ def prune(older_than: str, yes: bool, **given: Any) -> int:
 @click.command()
 @queue_options
 def check(**given: Any) -> int:
-    """Verify that the manifest, its history and the outputs agree."""
+    """Verify that the manifest, its history and every published file, in every output folder, agree."""
     as_json = given.pop("as_json")
     settings = settings_of(given)
     manifest = open_named_manifest(settings, Access.READ)

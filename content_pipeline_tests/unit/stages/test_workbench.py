@@ -8,6 +8,7 @@ import pytest
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.errors import CorruptMedia, FileInUse, LibraryOffline, MissingFile
 from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
 from content_pipeline.media.source import Signature
 from content_pipeline.settings import Settings
@@ -16,8 +17,8 @@ from content_pipeline.stages.workbench import Workbench
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
-    videos = VideoStore(open_engine(f"sqlite:///{tmp_path}/queue.db"))
-    return Workbench(Settings(), ArtifactStore(tmp_path / "artifacts"), videos)
+    engine = open_engine(f"sqlite:///{tmp_path}/queue.db")
+    return Workbench(Settings(), ArtifactStore(tmp_path / "artifacts"), VideoStore(engine), Publications(engine))
 
 
 def known(bench: Workbench, path: Path, text: str = "content") -> Path:
