@@ -2,7 +2,7 @@
 
 `CONTENT_AI_KILL_AT=published` ends the command with SIGKILL, as a power cut would, when it gets there:
 in whichever of its processes that is. `child:published` ends only the process that gets there; `hang:published` makes
-it hang there, in C; `stop:published` stops it there until it is sent SIGCONT.
+it hang there, in C; `stop:published` stops it there until it is sent SIGCONT. Several are separated by commas.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _main = os.getpid()
 
 
 def reached(point: str) -> None:
-    wanted = os.environ.get("CONTENT_AI_KILL_AT")
-    if wanted == f"stop:{point}":
+    wanted = os.environ.get("CONTENT_AI_KILL_AT", "").split(",")
+    if f"stop:{point}" in wanted:
         os.kill(os.getpid(), signal.SIGSTOP)
-    if wanted == f"child:{point}":
+    if f"child:{point}" in wanted:
         os.kill(os.getpid(), signal.SIGKILL)
-    if wanted == f"hang:{point}":
+    if f"hang:{point}" in wanted:
         _hang()
-    if wanted == point:
+    if point in wanted:
         os.kill(_main, signal.SIGKILL)
         signal.pause()  # a child dies with its parent, a moment later
 

@@ -49,6 +49,7 @@ def of_montage(made: Montage, recipe: Recipe) -> dict[str, Any]:
         # A list: Dagster sorts the keys of a mapping, and the montage comes first.
         "outputs": dg.MetadataValue.json([_as_left(made.result, path) for path in made.result.outputs]),
         "publications": dg.MetadataValue.json([_as_published(one) for one in made.result.publications]),
+        "notes": dg.MetadataValue.json(list(made.result.notes)),
     }
 
 
@@ -85,6 +86,7 @@ class Finished:
     at: datetime
     run_id: str
     publications: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
     own_copies: bool = False
 
     def made(self, file: KnownVideo) -> Made:
@@ -101,6 +103,7 @@ class Finished:
             results={
                 "facts": self.facts,
                 "output_stats": {path: [left["size"], left["mtime_ns"]] for path, left in paths.items()},
+                "notes": list(self.notes),
                 OWN_COPIES: self.own_copies,
             },
         )
@@ -144,6 +147,7 @@ def read_montage(record: Record) -> Finished:
         at=moment(record),
         run_id=record.run_id,
         publications=said["publications"] if "publications" in said else _from_outputs(said["outputs"]),
+        notes=said.get("notes", ()),
         own_copies="publications" in said,
     )
 

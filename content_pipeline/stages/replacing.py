@@ -18,6 +18,7 @@ import hashlib
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,11 +36,13 @@ from content_pipeline.filesystem import (
     is_open_for_writing,
     move_without_replacing,
 )
-from content_pipeline.lifetime import has_ended
 from content_pipeline.manifest.model import Lease
+from content_pipeline.process_identity import started_at, this_process
 from content_pipeline.stages.output_names import numbered_file
 
 PART, NEW, OLD = "part", "new", "old"
+FORGOTTEN_S = 86400.0
+UNKNOWN = "0"
 _HIDDEN = re.compile(r"\.(?P<name>.+)\.(?P<token>[0-9A-Za-z]+(-[0-9A-Za-z]+)+)\.(?P<kind>part|new|old)", re.DOTALL)
 
 Ours = Callable[[Path], bool]
@@ -54,34 +57,32 @@ class Hidden:
 
 
 def token_of(lease: Lease | None) -> str:
-    """Job and claim, if there is a job; machine and process, in a form that fits a file name."""
-    host = hashlib.sha256(os.uname().nodename.encode()).hexdigest()[:8]
-    process = f"{host}-{os.getpid()}"
-    return process if lease is None else f"{lease.job_id}-{lease.claim_number}-{process}"
+    """Job and claim, if there is a job; and the process, in a form that fits a file name."""
+    process = this_process()
+    place = UNKNOWN if process.place is None else hashlib.sha256(repr(process.place).encode()).hexdigest()[:8]
+    mine = f"{place}-{process.pid}-{process.started or 0}"
+    return mine if lease is None else f"{lease.job_id}-{lease.claim_number}-{mine}"
 
 
-def is_abandoned(token: str, is_over: Callable[[str, int], bool | None]) -> bool:
+def is_abandoned(found: Hidden, is_over: Callable[[str, int], bool | None]) -> bool:
     """Whether its owner will not come back for it, or may do nothing more when it does.
 
-    `is_over` says whether a claim of a job has ended, None of a job that nobody knows.
+    `is_over` says whether a claim of a job has ended, None of a job that nobody knows. Where neither the manifest
+    nor the kernel can tell, its age decides.
     """
-    *job, host, pid = token.split("-")
-    if token == token_of(None) or f"{host}-{pid}" == token_of(None):
+    *job, place, pid, started = found.token.rsplit("-", 3) if found.token.count("-") >= 2 else ("", "", "")
+    here = token_of(None).split("-")
+    if [place, pid, started] == here:
         return True  # an earlier try of this very process
-    over = is_over(job[0], int(job[1])) if len(job) == 2 and job[1].isdecimal() else None
+    job_id, _, claim = "".join(job).partition("-")
+    over = is_over(job_id, int(claim)) if claim.isdecimal() else None
     if over is not None:
         return over
-    return host == token_of(None).split("-")[0] and pid.isdecimal() and _is_dead(int(pid))
-
-
-def _is_dead(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return has_ended(pid)
+    if place == here[0] != UNKNOWN and pid.isdecimal():
+        return started_at(int(pid)) not in (None, started)
+    with suppress(FileNotFoundError):
+        return time.time() - found.path.lstat().st_ctime > FORGOTTEN_S
+    return False
 
 
 def holds_one_of(path: Path, known: Collection[str]) -> bool:
@@ -205,14 +206,14 @@ def put_back(held: Path, target: Path, is_ours: Ours) -> Path:
     raise AssertionError("numbers do not end")
 
 
-def recover(folder: Path, known: Callable[[Path], Collection[str]], may_take: Callable[[str], bool]) -> list[Path]:
+def recover(folder: Path, known: Callable[[Path], Collection[str]], may_take: Callable[[Hidden], bool]) -> list[Path]:
     """Clear up what was interrupted in a folder: `known` gives what of ours may be at a path.
 
     Returns the files of people that got their names back.
     """
     returned = []
     for found in list(hidden_in(folder)):
-        if not may_take(found.token):
+        if not may_take(found):
             continue
         with suppress(FileNotFoundError):  # another process was faster
             if found.kind == PART:

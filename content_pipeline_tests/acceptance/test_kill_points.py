@@ -16,8 +16,9 @@ FINISHED = {
     "energy_sealed": {"fingerprint", "energy"},
     "detections_sealed": {"fingerprint", "energy", "detections"},
     "clip_sealed": {"fingerprint", "energy", "detections"},
-    "montage_sealed": {"fingerprint", "energy", "detections"},
-    "staged": {"fingerprint", "energy", "detections"},
+    "montage_sealed": {"fingerprint", "energy", "detections", "montage"},
+    "staged": {"fingerprint", "energy", "detections", "montage"},
+    "announced": {"fingerprint", "energy", "detections", "montage"},
     "published": {"fingerprint", "energy", "detections", "montage"},
     "run_ended": {"fingerprint", "energy", "detections", "montage"},
     "before_commit": {"fingerprint", "energy", "detections", "montage"},
@@ -46,7 +47,7 @@ def test_a_kill_loses_nothing_and_repeats_nothing(point: str, tmp_path: Path, sa
     assert all(Path(path).is_file() for path in row["outputs"])
     reused = {stage for stage, how in row["stages"].items() if how == "reused"}
     assert FINISHED.get(point, set()) <= reused
-    if point in ("montage_sealed", "staged"):  # made once, and only published anew
+    if point in ("montage_sealed", "staged", "announced"):  # made once, and only published anew
         (artifact,) = (tmp_path / ".content-ai" / "artifacts" / "montage").glob("*/*")
         assert artifact.stat().st_mtime < Path(row["outputs"][0]).parent.stat().st_mtime
 
