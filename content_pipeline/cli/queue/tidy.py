@@ -71,7 +71,13 @@ def prune(older_than: str, yes: bool, **given: Any) -> int:
     if not yes:
         confirm(f"Delete the history of what ended more than {older_than} ago?")
     pruned = forget_old(settings, manifest, before)
-    nouns = {"jobs": "job", "transitions": "history entry", "artifacts": "artifact", "logs": "log", "outputs": "row of a missing output"}
+    nouns = {
+        "jobs": "job",
+        "transitions": "history entry",
+        "artifacts": "artifact",
+        "logs": "log",
+        "outputs": "output record",
+    }
     parts = [counted(pruned[name], noun) for name, noun in nouns.items()]
     return _tell(as_json, pruned, f"Removed {', '.join(parts[:-1])} and {parts[-1]}.")
 
