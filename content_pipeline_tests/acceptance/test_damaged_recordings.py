@@ -10,6 +10,7 @@ from pathlib import Path
 import av
 import pytest
 
+from content_pipeline.errors import FileInUse
 from content_pipeline.launcher.outcome import Outcome
 from content_pipeline.media.ffmpeg import ffmpeg_exe
 from content_pipeline.media.render.choice import choose
@@ -137,6 +138,34 @@ def test_a_bug_that_some_recordings_meet_delays_none_of_the_others(
     bad = [outcome for name, outcome in outcomes.items() if "bad" in name]
     assert {(outcome.status, outcome.error_code) for outcome in bad} == {("failed", "internal_error")}
     _assert_undelayed(project, outcomes)
+
+
+def test_a_whole_recording_that_must_wait_a_moment_is_not_left_behind_with_the_bad_ones(
+    project: Project, samples_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """When it is tried again nothing else is left but bad files, whose retries are paused."""
+    whole = samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
+    for name in [*(f"a-bad-{number}.mp4" for number in range(5)), "whole.mp4"]:
+        shutil.copy(whole, project.library / name)
+        with (project.library / name).open("ab") as file:
+            file.write(name.encode())
+    tries = tmp_path / "tries"
+    tries.write_text("")
+
+    def buggy(source: Source, *given: object) -> object:
+        if "bad" in source.path.name:
+            return {}["a bug"]
+        tries.write_text(tries.read_text() + "x")
+        if len(tries.read_text()) <= 3:  # once, and twice more in the same run
+            raise FileInUse("it is still being copied")
+        return choose(source, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("content_pipeline.stages.montage.choose", buggy)
+    monkeypatch.setattr("content_pipeline.manifest.retry.BASE_DELAY_S", 1.0)
+    outcomes = project.process(workers=1, queue__max_attempts=2)
+    assert outcomes["whole.mp4"].status == "succeeded"
+    bad = [outcome for name, outcome in outcomes.items() if "bad" in name]
+    assert {(outcome.status, outcome.error_code) for outcome in bad} == {("failed", "internal_error")}
 
 
 def _assert_undelayed(project: Project, outcomes: dict[str, Outcome]) -> None:

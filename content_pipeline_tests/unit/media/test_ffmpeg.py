@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import av
 import psutil
 import pytest
 
-from content_pipeline.errors import CorruptMedia, DiskFull, FfmpegFailed, FfmpegStalled, FfmpegTimedOut
-from content_pipeline.media.ffmpeg import Watch, run_ffmpeg
+from content_pipeline.errors import CorruptMedia, DiskFull, FfmpegFailed, FfmpegStalled, FfmpegTimedOut, OutOfMemory
+from content_pipeline.media.ffmpeg import Watch, complaint, run_ffmpeg
+from content_pipeline_tests import samples
 
 CALM = Watch(time_limit_s=60, stall_limit_s=30, memory_bytes=4 << 30)
 ENDLESS = ("-re", "-f", "lavfi", "-i", "testsrc=s=64x64:r=25", "-f", "null", "-")
@@ -37,6 +39,28 @@ def test_what_it_made_is_counted() -> None:
     outcome = run_ffmpeg(["-f", "lavfi", "-i", "testsrc=s=64x64:r=25:d=2", "-f", "null", "-"], CALM)
     assert outcome.frames == 50
     assert outcome.decode_errors == 0
+
+
+def test_damage_inside_a_picture_is_complained_of_and_a_clean_file_is_not(tmp_path: Path) -> None:
+    whole = samples.recording(tmp_path, "whole.mp4", seconds=2, bursts=())
+    assert complaint(f"file:{whole}", CALM) is None
+    data = bytearray(whole.read_bytes())
+    with av.open(str(whole)) as container:
+        packet = [packet for packet in container.demux(video=0) if packet.size and not packet.is_keyframe][20]
+    assert packet.pos is not None
+    middle = packet.pos + packet.size // 3
+    data[middle : middle + 24] = bytes(24)
+    (tmp_path / "damaged.mp4").write_bytes(data)
+    said = complaint(f"file:{tmp_path / 'damaged.mp4'}", CALM)
+    assert said is not None
+    assert said.startswith("h264: ")
+    assert "0x" not in said
+
+
+def test_one_that_was_stopped_has_found_nothing(tmp_path: Path) -> None:
+    whole = samples.recording(tmp_path, "whole.mp4", seconds=2, bursts=())
+    with pytest.raises((OutOfMemory, FfmpegFailed)):
+        complaint(f"file:{whole}", Watch(time_limit_s=60, stall_limit_s=30, memory_bytes=1 << 24))
 
 
 def test_one_that_takes_too_long_is_ended() -> None:
