@@ -24,6 +24,8 @@ def rows(folder: Path) -> Iterator[Row]:
     for mode, target in MODES:
         ours = cost_of(partial(_montage, close, mode, folder / f"{mode}.mp4"), _load_ours)
         yield Row(f"render {CLIPS} clips, {mode}: CPU", ours.cpu_s, theirs.cpu_s, "s", target, "moviepy")
+    proof, plain = (cost_of(partial(act, folder / "copy.mp4"), _load_ours) for act in (_prove, _decode))
+    yield Row("prove that the copied montage decodes: CPU", proof.cpu_s, plain.cpu_s, "s", 1, "ffmpeg's decoding")
     smart = cost_of(partial(_montage, far, "smart", folder / "far-smart.mp4"), _load_ours)
     yield Row("render, smart, keyframes 8 s apart: CPU", smart.cpu_s, theirs.cpu_s, "s", 1.5, "moviepy")
     chosen = [cost_of(partial(_chosen_mode, file), _load_ours).value for file in (close, far)]
@@ -59,6 +61,22 @@ def _montage(recording: Path, mode: Literal["copy", "smart", "encode"], target: 
     joined = join(clips, render, target)
     verify_montage(joined, None if mode == "copy" else sum(end_s - start_s for start_s, end_s in SPANS))
     return joined.duration_s
+
+
+def _prove(montage: Path) -> None:
+    """What a montage stage does beyond rendering, once for each montage of copied packets."""
+    from content_pipeline.media.ffmpeg import Watch, complaint
+
+    assert complaint(f"file:{montage}", Watch(600, 60, 6 << 30)) is None
+
+
+def _decode(montage: Path) -> None:
+    import subprocess
+
+    from content_pipeline.media.ffmpeg import ffmpeg_exe
+
+    command = [ffmpeg_exe(), "-nostdin", "-v", "error", "-threads", "1", "-i", str(montage), "-f", "null", "-"]
+    subprocess.run(command, check=True)
 
 
 def _chosen_mode(recording: Path) -> str:
