@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
 import time
@@ -27,6 +28,8 @@ from content_pipeline.settings import digest_of
 INDEX_NAME = "artifact.json"
 LOCK_NAME = ".lock"
 READ_BYTES = 1 << 20
+ASK_AGAIN_S = 1.0
+MAKER_BYTES = 200
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,26 @@ class Draft:
         self.write_bytes(name, to_json(value).encode())
 
 
+@dataclass(frozen=True)
+class Maker:
+    """Who makes artifacts here, by the name that others who want the same find in its lock.
+
+    `is_current` says of such a name whether whoever has it may still be waited for: a worker that was stopped, and
+    has lost its job, keeps its lock.
+    """
+
+    name: str = ""
+    is_current: Callable[[str], bool] = lambda _name: True
+
+
+NOBODY = Maker()
+
+
 class ArtifactStore:
-    def __init__(self, root: Path, patience_s: float = 90.0) -> None:
+    def __init__(self, root: Path, patience_s: float = 90.0, maker: Maker = NOBODY) -> None:
         self.root = root
         self.patience_s = patience_s
+        self._maker = maker
 
     def find(self, stage: str, key: str) -> Artifact | None:
         """The artifact, if every file is there and holds what was recorded; a damaged one is not found."""
@@ -93,14 +112,30 @@ class ArtifactStore:
         folder = self.root / ".locks"
         try:
             private_folder(folder)
-            lock = private_file(folder / f"{stage}-{key[:32]}").open("w")
+            lock = private_file(folder / f"{stage}-{key[:32]}").open("r+")
         except OSError as error:
             raise from_own_folder(error, folder) from error
         with lock:
-            give_up_s = time.monotonic() + self.patience_s
-            while not try_lock(lock) and time.monotonic() < give_up_s:
-                time.sleep(0.1)
+            self._wait_for(lock)
             yield
+
+    def _wait_for(self, lock: IO[str]) -> None:
+        """Until the lock is ours, or there is nobody left to wait for."""
+        ask_again_s = time.monotonic()
+        give_up_s = ask_again_s + self.patience_s
+        while not try_lock(lock):
+            now_s = time.monotonic()
+            if now_s > give_up_s:
+                return
+            if now_s >= ask_again_s:
+                holder = os.pread(lock.fileno(), MAKER_BYTES, 0).decode(errors="replace")
+                if holder and not self._maker.is_current(holder):
+                    return
+                ask_again_s = now_s + ASK_AGAIN_S
+            time.sleep(0.1)
+        with suppress(OSError):  # on a full disk they wait for us as long as for anybody
+            os.ftruncate(lock.fileno(), 0)
+            os.pwrite(lock.fileno(), self._maker.name.encode(), 0)
 
     @contextmanager
     def draft(self, stage: str, key: str) -> Iterator[Draft]:
@@ -121,10 +156,11 @@ class ArtifactStore:
     def collect(self, in_use: Collection[str], used_before: float) -> int:
         """Remove artifacts that nobody points to and nobody has used since a time; returns how many."""
         removed = 0
+        drafts = private_folder(self.root / ".drafts")
         for index in sorted(self.root.glob(f"*/*/*/{INDEX_NAME}")):
             folder = index.parent
             if folder.name not in in_use and index.stat().st_mtime < used_before:
-                aside = Path(tempfile.mkdtemp(dir=self.root))
+                aside = Path(tempfile.mkdtemp(dir=drafts))  # where a sweep finds it, should we be killed now
                 folder.rename(aside / "old")
                 shutil.rmtree(aside, ignore_errors=True)
                 removed += 1
@@ -138,7 +174,8 @@ class ArtifactStore:
         return len(abandoned)
 
     def abandoned_drafts(self, older_than_s: float = 60.0) -> list[Path]:
-        drafts = sorted((self.root / ".drafts").glob("*"))
+        # Version 0.1.0 left what it was collecting beside the stages.
+        drafts = sorted([*(self.root / ".drafts").glob("*"), *self.root.glob("tmp*")])
         return [folder for folder in drafts if _is_abandoned(folder, older_than_s)]
 
     def _folder(self, stage: str, key: str) -> Path:
@@ -210,7 +247,7 @@ def _put_in_place(draft_folder: Path, folder: Path) -> None:
 def write_whole(path: Path, data: bytes, lasting: bool = True) -> None:
     """A private file that appears with all its bytes or not at all; one that may go with a power cut costs less."""
     private_folder(path.parent)
-    staging = path.with_name(f".{path.name}.{os.getpid()}.part")
+    staging = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")  # a pid is not unique on a shared folder
     try:
         private_file(staging).write_bytes(data)
         if lasting:

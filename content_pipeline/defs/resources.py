@@ -6,11 +6,14 @@ from collections.abc import Mapping
 
 import dagster as dg
 
-from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.launcher.names import PARTITION_TAG
+from content_pipeline.artifacts import ArtifactStore, Maker
+from content_pipeline.errors import EnvironmentalError
+from content_pipeline.launcher.names import PARTITION_TAG, job_tag, parse_job_tag
 from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.model import Lease
 from content_pipeline.manifest.publications import Publications
+from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
 from content_pipeline.stages.carrier import Carrier
@@ -23,13 +26,27 @@ def open_workbench(settings: Settings, carrier: Carrier, partition_key: str | No
     own = settings if partition_key is None else Calibrations(engine).settings_for(settings, partition_key)
     return Workbench(
         settings=own,
-        artifacts=ArtifactStore(settings.state_dir.absolute() / "artifacts", settings.queue.lease_s),
+        artifacts=ArtifactStore(
+            settings.state_dir.absolute() / "artifacts", settings.queue.lease_s, _maker(carrier.lease, Manifest(engine))
+        ),
         videos=VideoStore(engine),
         publications=Publications(engine, carrier.lease, settings.queue.lease_s),
         progress=carrier.listener.progressed,
         cores=carrier.cores,
         force=carrier.force,
     )
+
+
+def _maker(lease: Lease | None, manifest: Manifest) -> Maker:
+    """An attempt, by the name of its job: others wait for it while it has its lease."""
+
+    def is_current(attempt: str) -> bool:
+        try:
+            return manifest.is_leased(*parse_job_tag(attempt))
+        except (EnvironmentalError, ValueError):  # assumed while the manifest cannot be asked
+            return True
+
+    return Maker("" if lease is None else job_tag(lease.job_id, lease.claim_number), is_current)
 
 
 def build_resources(settings: Settings, carrier: Carrier) -> Mapping[str, dg.ResourceDefinition]:

@@ -82,6 +82,16 @@ def stale(connection: sa.Connection, now: datetime, dead_workers: Collection[str
     return [as_job(row) for row in connection.execute(query.order_by(job_items.c.job_id))]
 
 
+def is_leased(connection: sa.Connection, job_id: str, claim_number: int, now: datetime) -> bool:
+    columns = job_items.c
+    query = sa.select(columns.status, columns.claim_count, columns.lease_expires_at).where(columns.job_id == job_id)
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        return True
+    is_running = row.status == State.RUNNING and row.claim_count == claim_number
+    return bool(is_running and row.lease_expires_at >= now)
+
+
 def workers_of(connection: sa.Connection) -> Sequence[str]:
     """Who holds jobs right now."""
     query = sa.select(job_items.c.worker_id).where(job_items.c.status == State.RUNNING).distinct()

@@ -255,6 +255,12 @@ class Manifest:
         with connected(self.engine) as connection:
             return rescue.workers_of(connection)
 
+    def is_leased(self, job_id: str, claim_number: int) -> bool:
+        """Whether an attempt still has its lease. True of a job that is not known: it may be of another manifest."""
+        with connected(self.engine) as connection:
+            now = database_now(connection) if self._now is None else self._now()
+            return rescue.is_leased(connection, job_id, claim_number, now)
+
     def overdue_workers(self) -> Sequence[str]:
         with connected(self.engine) as connection:
             now = database_now(connection) if self._now is None else self._now()

@@ -95,3 +95,17 @@ def _worker() -> Iterator[tuple[subprocess.Popen[str], str]]:
     finally:
         process.kill()
         process.wait()
+
+
+def test_an_attempt_is_leased_while_it_runs_and_renews(manifest: Manifest, clock: Clock) -> None:
+    add(manifest, "a")
+    first = claim(manifest, "one").lease
+    assert manifest.is_leased(first.job_id, first.claim_number)
+    assert not manifest.is_leased(first.job_id, first.claim_number + 1)
+    assert manifest.is_leased("of another manifest", 1)
+    clock.pass_s(LEASE_S + 1)
+    assert not manifest.is_leased(first.job_id, first.claim_number)
+    rescue_orphans(manifest)
+    second = claim(manifest, "two").lease
+    assert not manifest.is_leased(first.job_id, first.claim_number)
+    assert manifest.is_leased(second.job_id, second.claim_number)

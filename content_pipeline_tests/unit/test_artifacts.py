@@ -1,11 +1,13 @@
 import multiprocessing
 import os
+import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
-from content_pipeline.artifacts import ArtifactStore, write_whole
+from content_pipeline.artifacts import ArtifactStore, Maker, write_whole
 from content_pipeline.errors import DiskFull
 
 KEY = "ab" + "0" * 62
@@ -117,3 +119,50 @@ def test_a_file_is_written_whole(tmp_path: Path):
     write_whole(tmp_path / "x" / "y", b"data")
     assert (tmp_path / "x" / "y").read_bytes() == b"data"
     assert os.listdir(tmp_path / "x") == ["y"]
+
+
+def _hold(root: Path, name: str, ready) -> None:
+    with ArtifactStore(root, maker=Maker(name)).only_one("energy", KEY):
+        ready.set()
+        signal.pause()
+
+
+@pytest.mark.parametrize(("is_current", "waits"), [(True, True), (False, False)])
+def test_nobody_waits_for_a_stopped_process_that_has_lost_its_job(tmp_path: Path, is_current: bool, waits: bool):
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    holder = context.Process(target=_hold, args=(tmp_path, "job:1", ready))
+    holder.start()
+    assert ready.wait(20)
+    os.kill(holder.pid, signal.SIGSTOP)
+    asked: list[str] = []
+    maker = Maker("job:2", lambda name: asked.append(name) or is_current)
+    started_s = time.monotonic()
+    with ArtifactStore(tmp_path, patience_s=3.0, maker=maker).only_one("energy", KEY):
+        waited_s = time.monotonic() - started_s
+    holder.kill()
+    holder.join(20)
+    assert set(asked) == {"job:1"}
+    assert (waited_s >= 3.0) is waits
+    with ArtifactStore(tmp_path, maker=maker).only_one("energy", KEY):
+        assert next((tmp_path / ".locks").iterdir()).read_text() == "job:2"
+
+
+def _die_while_collecting(root: Path) -> None:
+    shutil.rmtree = lambda *_args, **_more: os.kill(os.getpid(), signal.SIGKILL)
+    ArtifactStore(root).collect(in_use=(), used_before=time.time() + 60)
+
+
+def test_what_a_killed_collection_set_aside_is_swept(tmp_path: Path):
+    store = ArtifactStore(tmp_path)
+    make(store)
+    before = tmp_path / "tmpabcdef" / "old"  # as the version before left it
+    before.mkdir(parents=True)
+    child = multiprocessing.get_context("fork").Process(target=_die_while_collecting, args=(tmp_path,))
+    child.start()
+    child.join(20)
+    assert child.exitcode == -signal.SIGKILL
+    assert store.find("energy", KEY) is None
+    assert store.sweep(older_than_s=-1) == 2
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == []
+    assert [path.name for path in (tmp_path / ".drafts").iterdir()] == []
