@@ -11,7 +11,8 @@ from pathlib import Path
 
 from content_pipeline.errors import LibraryOffline, counted, printable
 from content_pipeline.failpoints import reached
-from content_pipeline.library.plan import INPUT_CHANGED, Action, Known, LibraryPlan, PlannedVideo, Recipe, plan
+from content_pipeline.library.plan import BACK, INPUT_CHANGED, Action, Known, LibraryPlan, PlannedVideo, Recipe, plan
+from content_pipeline.library.presence import is_there
 from content_pipeline.library.scan import Found, Scan, look_again
 from content_pipeline.library.settle import is_settled
 from content_pipeline.manifest.calibrations import Applied, Calibrations
@@ -184,9 +185,10 @@ class Agenda:
                 Rename(Path(one.before), one.found.path, planned.root, str(one.found.signature))
                 for one in planned.renamed
             )
-        back = self.catalog.offline_under(planned.root) - set(planned.gone)
-        self.catalog.set_offline([Path(path) for path in back if Path(path).exists()], False)
-        self.catalog.set_offline([Path(path) for path in planned.gone], True)
+        missing = [*planned.gone, *planned.offline]
+        back = self.catalog.offline_under(planned.root) - set(missing)
+        self.catalog.set_offline([Path(path) for path in back if is_there(Path(path))], False)
+        self.catalog.set_offline([Path(path) for path in missing], True)
         new = [video.found for video in planned.videos if video.action is Action.CREATE]
         if new:
             self.manifest.enqueue([self._request(found, planned.root) for found in new])
@@ -218,7 +220,7 @@ def _known_and_changed(scan: Scan, signatures: Mapping[str, str]) -> tuple[list[
 def _is_news(video: PlannedVideo) -> bool:
     if video.action is Action.CREATE:
         return True
-    return video.action in (Action.REDO, Action.RETRY) and set(video.reasons.values()) == {INPUT_CHANGED}
+    return video.action in (Action.REDO, Action.RETRY) and set(video.reasons.values()) in ({INPUT_CHANGED}, {BACK})
 
 
 def _by_reason(planned: LibraryPlan) -> dict[tuple[Action, str], list[str]]:

@@ -74,6 +74,7 @@ def describe(planned: LibraryPlan, found: Scan, request: Request, costs: list[di
         "videos": [_row(video, expected.get(video.found.path)) for video in planned.videos],
         "renamed": [{"from": one.before, "to": str(one.found.path)} for one in planned.renamed],
         "gone": list(planned.gone),
+        "offline": list(planned.offline),
         "passed_over": {**found.passed_over, **found.other_endings},
         "totals": {
             "videos": len(planned.videos),
@@ -127,6 +128,10 @@ def _print(planned: LibraryPlan, totals: dict[str, Any]) -> None:
         print_result(f"… and {len(shown) - MOST_ROWS} more; --json lists all.")
     if planned.renamed:
         print_result(f"Renamed or moved: {counted(len(planned.renamed), 'recording')}; the results move along.")
+    if planned.offline:
+        print_result(
+            f"Offline: {counted(len(planned.offline), 'recording')}; is a disk not mounted? Nothing is forgotten."
+        )
     time_needed = "unknown yet" if totals["expected_s"] is None else f"about {lasting(totals['expected_s'])}"
     print_result(
         f"{counted(totals['videos'], 'video')}: {totals['to_run']} to run, {totals['up_to_date']} up to date; "

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from content_pipeline.errors import MissingFile, PipelineError
 from content_pipeline.library.keys import new_key
+from content_pipeline.library.presence import is_offline, is_there
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
 from content_pipeline.media.fingerprint import full_digest, quick_digest
 from content_pipeline.media.source import Source, open_source
@@ -64,7 +65,7 @@ def _same_content(seen: KnownVideo, source: Source, known: VideoStore, moved: Ca
     full = full_digest(source, progress=lambda _fraction: moved())
     for twin in twins:
         if _holds(twin, full, known, moved):
-            if not twin.path.exists():
+            if not is_there(twin.path) and not is_offline(twin.path, twin.signature):
                 known.forget(twin.path)
             return replace(seen, key=twin.key, full=full)
     return None

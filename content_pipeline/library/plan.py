@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from content_pipeline.errors import MissingFile
+from content_pipeline.library.presence import is_offline, is_there
 from content_pipeline.library.scan import Found, Scan
 from content_pipeline.manifest.catalog import Brief
 from content_pipeline.manifest.lifecycle import State
@@ -16,6 +18,7 @@ from content_pipeline.settings import digest_of
 
 STAGES = ("fingerprint", "energy", "detections", "montage")
 INPUT_CHANGED = "input changed"
+BACK = "the file is there again"
 NOT_AGAIN = "not tried again, as nothing changed (`content-ai queue retry` does)"
 # Among a job's results: its outputs are files of their own. They were hard links into the cache once.
 OWN_COPIES = "own_copies"
@@ -93,6 +96,7 @@ class LibraryPlan:
     videos: tuple[PlannedVideo, ...]
     renamed: tuple[Renamed, ...]
     gone: tuple[str, ...]
+    offline: tuple[str, ...] = ()  # not found either, but what held them seems not to be mounted
 
     @property
     def to_run(self) -> tuple[PlannedVideo, ...]:
@@ -124,13 +128,16 @@ def plan(scan: Scan, known: Known, recipe: Recipe, output_dir: Path, force: bool
         path = str(found.path) if before is None else before
         input_changed = before is None and known.signatures.get(path) != str(found.signature)
         videos.append(_plan_video(found, known.jobs.get(path), input_changed, known, wanted))
-    return LibraryPlan(scan.root, tuple(videos), tuple(renamed), _gone(scan.recordings, known, set(moved.values())))
+    missing = _missing(scan.recordings, known, set(moved.values()))
+    offline = {path for path in missing if is_offline(Path(path), known.signatures[path])}
+    gone = tuple(path for path in missing if path not in offline)
+    return LibraryPlan(scan.root, tuple(videos), tuple(renamed), gone, tuple(sorted(offline)))
 
 
-def _gone(recordings: Iterable[Found], known: Known, moved: set[str]) -> tuple[str, ...]:
+def _missing(recordings: Iterable[Found], known: Known, moved: set[str]) -> list[str]:
     """Known files that are neither found nor moved; those outside this scan are still there."""
     unseen = known.signatures.keys() - {str(found.path) for found in recordings} - moved
-    return tuple(sorted(path for path in unseen if not Path(path).exists()))
+    return sorted(path for path in unseen if not is_there(Path(path)))
 
 
 def _renamed(recordings: Iterable[Found], known: Known) -> list[Renamed]:
@@ -141,7 +148,7 @@ def _renamed(recordings: Iterable[Found], known: Known) -> list[Renamed]:
     present = {str(found.path) for found in recordings}
     missing = {_body(signature): path for path, signature in known.signatures.items() if path not in present}
     pairs = ((missing.get(_body(str(found.signature))), found) for found in unknown)
-    return [Renamed(before, found) for before, found in pairs if before is not None and not Path(before).exists()]
+    return [Renamed(before, found) for before, found in pairs if before is not None and not is_there(Path(before))]
 
 
 def _body(signature: str) -> str:
@@ -169,6 +176,8 @@ def _reasons(job: Brief, input_changed: bool, known: Known, wanted: Wanted) -> d
         return dict.fromkeys(STAGES, "forced")
     if input_changed:
         return dict.fromkeys(STAGES, INPUT_CHANGED)
+    if job.status is State.FAILED and job.error_code == MissingFile.code:
+        return dict.fromkeys(STAGES, BACK)
     recipe = wanted.recipe if job.video_key is None else known.calibrated.get(job.video_key, wanted.recipe)
     if job.config_hash != recipe.config_hash and not _failed_before_it_mattered(job, wanted):
         before = known.recipes.get(job.config_hash) if job.config_hash is not None else None

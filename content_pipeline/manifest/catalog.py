@@ -107,6 +107,12 @@ class Catalog:
         with connected(self._engine) as connection:
             return set(connection.execute(query).scalars())
 
+    def offline(self) -> dict[str, str]:
+        """Every known file that was not found when it was last looked for, and its signature."""
+        query = sa.select(videos.c.path, videos.c.signature).where(videos.c.offline)
+        with connected(self._engine) as connection:
+            return {row.path: row.signature for row in connection.execute(query)}
+
     def libraries(self) -> list[Path]:
         """The root of every library that has jobs."""
         query = sa.select(job_items.c.library).distinct().order_by(job_items.c.library)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -161,8 +161,8 @@ def _some_at_a_time(tx: Transaction, conditions: Sequence[sa.ColumnElement[bool]
         last = jobs[-1].job_id
 
 
-def prune(tx: Transaction, before: datetime) -> dict[str, int]:
-    """Forget the history of what ended before a time, and the jobs of videos that are gone.
+def prune(tx: Transaction, before: datetime, spared: Collection[str] = ()) -> dict[str, int]:
+    """Forget the history of what ended before a time, and the jobs of videos that are gone, but for spared files.
 
     A finished job of a file that is still there keeps its row: without it the next scan would take the
     video for a new one. So does a calibration, whose subject is no video.
@@ -171,12 +171,13 @@ def prune(tx: Transaction, before: datetime) -> dict[str, int]:
     seen = sa.exists().where(videos.c.path == job_items.c.video_path, sa.not_(videos.c.offline))
     gone = [*old, job_items.c.queue_type != QueueType.CALIBRATION, sa.not_(seen)]
     forgotten = transitions = 0
-    for jobs in _some_at_a_time(tx, gone):
+    for found in _some_at_a_time(tx, gone):
+        jobs = [job for job in found if job.video_path not in spared]
         delete(tx, jobs)
         transitions += _forget_history(tx, [job.job_id for job in jobs])
         forgotten += len(jobs)
-    for jobs in _some_at_a_time(tx, old):
-        transitions += _shorten_history(tx, [job.job_id for job in jobs], before)
+    for found in _some_at_a_time(tx, old):
+        transitions += _shorten_history(tx, [job.job_id for job in found], before)
     transitions += _forget_the_cleared(tx, before)
     return {"jobs": forgotten, "transitions": transitions}
 

@@ -190,9 +190,10 @@ class Manifest:
             cancelled, asked_to_stop = steering.cancel(tx, Which(queue_type=QueueType.CALIBRATION, library=library))
             return Reset(calibrations.forget(tx, library), cancelled, asked_to_stop)
 
-    def prune(self, before: datetime) -> dict[str, int]:
+    def prune(self, before: datetime, spared: Collection[str] = ()) -> dict[str, int]:
+        """`spared`: files that are not there, and not gone either."""
         with self._transaction() as tx:
-            return steering.prune(tx, before)
+            return steering.prune(tx, before, spared)
 
     def clear(self, which: Which = ALL) -> int:
         with self._transaction() as tx:

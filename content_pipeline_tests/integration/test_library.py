@@ -342,3 +342,11 @@ def test_artifacts_that_nothing_uses_are_collected_in_time(processed: Project):
     assert store.collect(in_use, time.time() + 1) > 0
     assert computed(processed.process(detection__rms_threshold=0.2)["game.mp4"]) == set()
     assert "energy" not in computed(processed.process()["game.mp4"])
+
+
+def test_the_lock_of_an_artifact_names_the_attempt_that_makes_it(processed: Project):
+    """So that whoever wants the same can ask whether that attempt is still to be waited for."""
+    (job,) = batch_of(processed).manifest.list()
+    locks = list((processed.settings().state_dir / "artifacts" / ".locks").iterdir())
+    assert {lock.name.partition("-")[0] for lock in locks} >= {"fingerprint", "energy", "detections", "montage"}
+    assert {lock.read_text() for lock in locks} == {f"{job.job_id}:{job.claim_count}"}
