@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 INPUT ?=
 WATCH ?=
 OUTPUT ?= output
+YES ?=
 
-.PHONY: install demo process dev test chaos chaos-slice check bench docs lock clean
+.PHONY: install demo process dev test chaos chaos-slice check bench docs lock clean distclean
 
 install: $(VENV)/.installed
 
@@ -60,5 +61,19 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --no-emit-index-url --no-header \
 		--no-annotate --output-file requirements.lock pyproject.toml
 
+# Build products only: what `make install` and the tools made. Recordings, montages and the state folder stay.
 clean:
-	rm -rf $(VENV) .content-ai output demo
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# What was made from your recordings goes too: montages, the state folder (manifest, Dagster's records, cache), the demo.
+distclean:
+	@found=""; for folder in .content-ai output demo; do test ! -e "$$folder" || found="$$found $$folder"; done; \
+	if test -n "$$found"; then \
+		echo "This deletes montages and the record of all work done here:"; du -sh $$found; \
+		if test "$(YES)" = 1; then answer=yes; \
+		elif test -t 0; then printf "Type yes to delete: "; read answer; \
+		else echo "Nothing was deleted: there is no terminal to ask. Use: make distclean YES=1"; exit 2; fi; \
+		if test "$$answer" = yes; then rm -rf $$found; else echo "Nothing was deleted."; exit 1; fi; \
+	fi
+	$(MAKE) clean
