@@ -1,4 +1,4 @@
-"""A recording made from nothing: a moving picture, ambience, music, and a few fights."""
+"""The demo's recording, made from nothing: a small space shooter with ambience, music and a few fights."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from content_pipeline.cli.demo_picture import FPS, HEIGHT, WIDTH, frames
 from content_pipeline.media.ffmpeg import Watch, run_ffmpeg
 
 if TYPE_CHECKING:
@@ -21,15 +22,15 @@ WATCH = Watch(time_limit_s=300, stall_limit_s=60, memory_bytes=4 << 30)
 
 def make_recording(target: Path) -> None:
     """Write the recording whole; it is the same every time."""
+    sound, shots_s = _sound()
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=target.parent) as folder:
-        sound, video = Path(folder) / "sound.wav", Path(folder) / "recording.mp4"
-        _write_wave(sound, _sound())
-        picture = f"testsrc2=size=640x360:rate=30:duration={SECONDS}"
+        wave_file, picture, video = (Path(folder) / name for name in ("sound.wav", "picture.mp4", "recording.mp4"))
+        _write_wave(wave_file, sound)
+        _write_picture(picture, shots_s)
         run_ffmpeg(
             [
-                *("-f", "lavfi", "-i", picture, "-i", f"file:{sound.absolute()}"),
-                *("-c:v", "libx264", "-preset", "ultrafast", "-crf", "30", "-g", "60", "-pix_fmt", "yuv420p"),
+                *("-i", f"file:{picture.absolute()}", "-i", f"file:{wave_file.absolute()}", "-c:v", "copy"),
                 *("-c:a", "aac", "-b:a", "128k", "-shortest", f"file:{video.absolute()}"),
             ],
             WATCH,
@@ -37,7 +38,20 @@ def make_recording(target: Path) -> None:
         video.replace(target)
 
 
-def _sound() -> NDArray[np.float64]:
+def _write_picture(path: Path, shots_s: list[float]) -> None:
+    import av
+    import numpy as np
+
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=FPS, options={"preset": "ultrafast", "crf": "28", "g": "40"})
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        for image in frames(SECONDS, shots_s):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.asarray(image), format="rgb24")))
+        container.mux(stream.encode(None))
+
+
+def _sound() -> tuple[NDArray[np.float64], list[float]]:
+    """The sound, and the moments of its shots."""
     import numpy as np
 
     random = np.random.default_rng(7)
@@ -45,12 +59,14 @@ def _sound() -> NDArray[np.float64]:
     ambience = 0.004 * random.standard_normal(len(time_s))
     music = sum(0.01 * np.sin(2 * np.pi * pitch * time_s) for pitch in (220.0, 277.2, 329.6))
     sound = ambience + music * (1 + 0.3 * np.sin(2 * np.pi * 0.5 * time_s))
+    shots_s: list[float] = []
     for start_s, end_s in FIGHTS_S:
         for shot_s in np.arange(start_s, end_s, 0.18):
             first = int((shot_s + 0.05 * random.random()) * RATE_HZ)
             shot = _shot(random)
             sound[first : first + len(shot)] += shot
-    return np.clip(sound, -1.0, 1.0)
+            shots_s.append(first / RATE_HZ)
+    return np.clip(sound, -1.0, 1.0), shots_s
 
 
 def _shot(random: np.random.Generator) -> NDArray[np.float64]:
