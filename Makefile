@@ -31,7 +31,8 @@ test: install
 	$(BIN)/python -m pytest
 
 CHAOS_TESTS := content_pipeline_tests/properties content_pipeline_tests/conformance \
-	content_pipeline_tests/acceptance/test_kill_points.py content_pipeline_tests/acceptance/test_daemon.py \
+	content_pipeline_tests/acceptance/test_kill_points.py content_pipeline_tests/acceptance/test_random_kills.py \
+	content_pipeline_tests/acceptance/test_daemon.py \
 	content_pipeline_tests/acceptance/test_damaged_recordings.py content_pipeline_tests/unit/media/test_beneath.py \
 	content_pipeline_tests/integration/test_launcher.py
 

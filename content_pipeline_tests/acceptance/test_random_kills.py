@@ -24,9 +24,11 @@ from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings, load
 from content_pipeline_tests import samples
+from content_pipeline_tests.chaos import by_size
 from content_pipeline_tests.launching import eventually
 
-KILLS = 100 if os.environ.get("CONTENT_AI_CHAOS") else 4
+KILLS = by_size(3, 100)
+WAYS = by_size([("process", "dev")], [("process",), ("dev",), ("process", "dev")])
 AT_ONCE = 4  # recordings that wait at a time
 SETTINGS = """
 [library]
@@ -151,7 +153,7 @@ class Attacked:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("ways", [("process",), ("dev",), ("process", "dev")], ids="+".join)
+@pytest.mark.parametrize("ways", WAYS, ids="+".join)
 def test_random_kills_lose_nothing_and_repeat_nothing(ways: tuple[str, ...], tmp_path: Path, samples_folder: Path):
     recordings = [
         samples.recording(samples_folder, "kill-me.mp4", seconds=8, bursts=((2, 3), (5, 6))),

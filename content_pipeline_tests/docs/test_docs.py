@@ -39,8 +39,16 @@ def test_every_command_in_the_docs_is_understood(page: Path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path):
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    for target, heading in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", page.read_text()):
+        linked = page.parent / target if target else page
+        assert linked.exists(), target
+        assert not heading or heading in _headings(linked), f"{target}#{heading}"
+
+
+def _headings(page: Path) -> set[str]:
+    """As they are named in links."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
