@@ -12,6 +12,7 @@ from content_pipeline.launcher.names import PARTITION_TAG, job_tag, parse_job_ta
 from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.model import Lease
+from content_pipeline.manifest.opening import open_in_a_child
 from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import VideoStore
@@ -22,7 +23,7 @@ from content_pipeline.stages.workbench import Workbench
 
 def open_workbench(settings: Settings, carrier: Carrier, partition_key: str | None = None) -> Workbench:
     """The settings are those of the partition's video: whatever is applied to its library now, not when we started."""
-    engine = open_engine(settings.manifest_url)
+    engine = open_in_a_child(settings).engine
     own = settings if partition_key is None else Calibrations(engine).settings_for(settings, partition_key)
     return Workbench(
         settings=own,

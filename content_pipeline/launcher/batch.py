@@ -20,6 +20,7 @@ from content_pipeline.manifest.breaker import EVERYTHING, Breaker
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import CLAIMABLE
 from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.patience import be_patient
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
 from content_pipeline.workers.orphans import rescue_orphans
@@ -40,6 +41,7 @@ class Batch:
         self._force = force
         self._agenda = Agenda(settings, force, access=access)
         self.manifest = self._agenda.manifest
+        be_patient(self.manifest.engine, settings.queue.give_up_s)  # from now on; what cannot be opened is told at once
         self._outcomes: dict[Path, Outcome] = {}
         self._libraries: set[str] = set()
         self._stopped_by: EnvironmentalError | None = None

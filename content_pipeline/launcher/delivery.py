@@ -18,6 +18,7 @@ from content_pipeline.launcher.runs import Runs
 from content_pipeline.library.identify import identify
 from content_pipeline.library.space import check_space
 from content_pipeline.manifest.model import Job
+from content_pipeline.manifest.opening import open_in_a_child
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
 from content_pipeline.settings import Settings
@@ -40,10 +41,11 @@ class Errand:
     cores: int = 1
 
 
-def deliver(errand: Errand, settings: Settings, runs: Runs, manifest: Manifest, send: Send) -> None:
+def deliver(errand: Errand, settings: Settings, runs: Runs, send: Send) -> None:
     """Nothing that goes wrong here goes unsaid: only a process that dies is a crash."""
     sender = Sender(send)
     try:
+        manifest = open_in_a_child(settings)
         _Delivery(errand, settings, runs, manifest, sender, send).carry_out()
     except Outdated as reason:
         send({"is": "outdated", "why": str(reason)})

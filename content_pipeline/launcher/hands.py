@@ -26,7 +26,7 @@ from content_pipeline.launcher.watchdog import Turns, stall_limit_s
 from content_pipeline.manifest.lifecycle import Move, State
 from content_pipeline.manifest.model import Job, Lease
 from content_pipeline.manifest.moves import LostLease
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.patience import be_patient
 from content_pipeline.manifest.steering import Which
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
@@ -72,7 +72,7 @@ class Hands:
         self._watcher.started(held.outcome)
 
         def run(send: Any) -> None:
-            deliver(errand, settings, runs, open_manifest(settings), send)
+            deliver(errand, settings, runs, send)
 
         return self._pool.start(Task(held.name, run, log_path))
 
@@ -203,17 +203,13 @@ class Hands:
                 held.progress = None
 
     def patiently(self, call: Callable[[], Answer]) -> Answer:
-        """Ask the manifest again while it is away, but not for so long that others may have taken over."""
-        since_s = self._beaten.monotonic_s if self._held else time.monotonic()
-        while True:
-            try:
-                return call()
-            except DatabaseAway:
-                if time.monotonic() - since_s > self._settings.queue.give_up_s:
-                    for held in self._held.values():
-                        self._lose(held)
-                    raise
-                time.sleep(0.5)
+        """Ask the manifest, which waits while it is away; when it has been for too long, others may have taken over."""
+        try:
+            return call()
+        except DatabaseAway:
+            for held in self._held.values():
+                self._lose(held)
+            raise
 
     # --- stopping
 
@@ -263,6 +259,7 @@ class Hands:
         """
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
+        be_patient(self._manifest.engine, 0.0)  # who ends does not wait
         for held in self._held.values():
             if held.launched:
                 self._pool.signal(held.name, signal.SIGKILL)

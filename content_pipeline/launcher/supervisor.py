@@ -57,7 +57,7 @@ class Supervisor:
         self._settings = settings
         self._compose = compose
         self._idle_s = idle_s
-        self._manifest = open_manifest(settings)
+        self._manifest = open_manifest(settings, patience_s=settings.queue.give_up_s)
         self._runs = Runs(settings, compose)
         self._watcher = watcher
         self._hands = Hands(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)

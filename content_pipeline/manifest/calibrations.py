@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from content_pipeline.manifest.database import Transaction, connected
 from content_pipeline.manifest.moves import insert_for
+from content_pipeline.manifest.patience import patient
 from content_pipeline.manifest.schema import calibrations as table
 from content_pipeline.manifest.schema import videos
 from content_pipeline.settings import Settings
@@ -56,6 +57,7 @@ class Reset:
     asked_to_stop: int
 
 
+@patient
 class Calibrations:
     """A video whose file lies in several libraries follows the first of them, in order of path, that has one.
 

@@ -14,6 +14,7 @@ from content_pipeline.manifest.database import Transaction, connected, transacti
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.model import QueueType
 from content_pipeline.manifest.moves import as_job, delete, insert_for, locked, write_counts
+from content_pipeline.manifest.patience import patient
 from content_pipeline.manifest.schema import PathText, calibrations, job_items, settings_snapshots, videos
 
 RECENT_COSTS = 50
@@ -43,6 +44,7 @@ class Rename:
     signature: str
 
 
+@patient
 class Catalog:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine

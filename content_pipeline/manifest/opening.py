@@ -9,15 +9,26 @@ import sqlalchemy as sa
 from content_pipeline.database_url import DatabaseUrl
 from content_pipeline.errors import NoManifest, OldSchema
 from content_pipeline.manifest.database import Access, file_at, open_engine
+from content_pipeline.manifest.patience import be_patient, waiting
 from content_pipeline.manifest.schema import metadata
 from content_pipeline.manifest.sqlite import memory_engine
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
 
 
-def open_manifest(settings: Settings, access: Access = Access.MAKE) -> Manifest:
-    """Where there is none, and none may be made, an empty one stands in that vanishes with the command."""
-    return Manifest(_engine(settings, access), lease_s=settings.queue.lease_s)
+def open_manifest(settings: Settings, access: Access = Access.MAKE, patience_s: float = 0.0) -> Manifest:
+    """Where there is none, and none may be made, an empty one stands in that vanishes with the command.
+
+    `patience_s` is how long opening it, and every operation after, may wait for a database that is away.
+    """
+    engine = waiting(lambda: _engine(settings, access), patience_s)
+    be_patient(engine, patience_s)
+    return Manifest(engine, lease_s=settings.queue.lease_s)
+
+
+def open_in_a_child(settings: Settings) -> Manifest:
+    """More patient than its parent: whoever keeps the lease decides when to give up, and takes its children along."""
+    return open_manifest(settings, patience_s=settings.queue.give_up_s + settings.queue.lease_s)
 
 
 def open_named_manifest(settings: Settings, access: Access) -> Manifest:

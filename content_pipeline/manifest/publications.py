@@ -22,6 +22,7 @@ from content_pipeline.manifest.database import Transaction, connected, transacti
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import LEASE_S, Lease, QueueType
 from content_pipeline.manifest.moves import held, in_chunks, insert_for
+from content_pipeline.manifest.patience import patient
 from content_pipeline.manifest.schema import PathText, job_items, publications
 
 
@@ -64,6 +65,7 @@ def folded(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
+@patient
 class Publications:
     """`lease` is that of the job that publishes; a best-of has none."""
 

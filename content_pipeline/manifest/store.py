@@ -39,6 +39,7 @@ from content_pipeline.manifest.model import (
     Transition,
 )
 from content_pipeline.manifest.moves import held, write_counts
+from content_pipeline.manifest.patience import patient
 from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.restoring import Remembered, Restored
 from content_pipeline.manifest.retry import Decision
@@ -47,6 +48,7 @@ from content_pipeline.manifest.steering import Which
 ALL = Which()
 
 
+@patient
 class Manifest:
     """`now` and `random` are given in tests; else the database's clock and chance."""
 
@@ -57,7 +59,7 @@ class Manifest:
         random: Callable[[], float] = random.random,
         lease_s: float = LEASE_S,
     ) -> None:
-        self.engine = engine
+        self.engine = self._engine = engine
         self._now = now
         self._random = random
         self._lease_s = lease_s

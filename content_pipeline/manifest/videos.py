@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from content_pipeline.manifest.database import connected, transaction
 from content_pipeline.manifest.moves import insert_for
+from content_pipeline.manifest.patience import patient
 from content_pipeline.manifest.schema import videos
 
 
@@ -36,6 +37,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+@patient
 class VideoStore:
     def __init__(self, engine: sa.Engine, now: Callable[[], datetime] = utc_now) -> None:
         self._engine = engine

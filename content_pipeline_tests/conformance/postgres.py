@@ -28,9 +28,10 @@ START_S = 60
 PR_SET_PDEATHSIG = 1
 
 
-@dataclass(frozen=True)
+@dataclass
 class Server:
     folder: Path
+    command: list[str | Path]
     process: subprocess.Popen[bytes]
     port: int | None = None
 
@@ -51,12 +52,37 @@ class Server:
         self.execute(f"DROP DATABASE {database} WITH (FORCE)")
 
     def execute(self, statement: str, database: str = "postgres") -> None:
-        connection = psycopg2.connect(host=str(self.folder), port=self.port, user="postgres", dbname=database)
+        # Whatever the server is set to, it does what a test asks of it.
+        options = "-c default_transaction_read_only=off -c statement_timeout=0 -c lock_timeout=0"
+        connection = psycopg2.connect(
+            host=str(self.folder), port=self.port, user="postgres", dbname=database, options=options
+        )
         try:
             connection.autocommit = True
             connection.cursor().execute(statement)
         finally:
             connection.close()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Shut down while the block runs, as an administrator would; the same data is there again afterwards."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+        try:
+            yield
+        finally:
+            self.process = _started(self.command, self.folder, self.port)
+
+    @contextmanager
+    def set(self, name: str, value: str) -> Iterator[None]:
+        """A setting of the whole server, also for the connections that are open."""
+        self.execute(f"ALTER SYSTEM SET {name} = {value}")
+        self.execute("SELECT pg_reload_conf()")
+        try:
+            yield
+        finally:
+            self.execute(f"ALTER SYSTEM RESET {name}")
+            self.execute("SELECT pg_reload_conf()")
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGQUIT)
@@ -118,15 +144,21 @@ def start(durable: bool, port: int | None = None) -> Server:
     if not durable:
         options |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
     settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+    command: list[str | Path] = [programs / "postgres", "-D", data, *settings]
+    return Server(folder, command, _started(command, folder, port), port)
+
+
+def _started(command: list[str | Path], folder: Path, port: int | None) -> subprocess.Popen[bytes]:
+    """Not in a thread that ends before the server: it would be taken for the parent."""
     process = subprocess.Popen(
-        [programs / "postgres", "-D", data, *settings],
+        command,
         stdout=subprocess.DEVNULL,
-        stderr=(folder / "log").open("wb"),
+        stderr=(folder / "log").open("ab"),
         preexec_fn=_die_with_the_parent,
-        **_as(account),
+        **_as(_account()),
     )
     _wait(folder, process, port)
-    return Server(folder, process, port)
+    return process
 
 
 def _account() -> pwd.struct_passwd | None:

@@ -14,7 +14,7 @@ from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job, QueueType
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.opening import open_in_a_child
 from content_pipeline.manifest.steering import Which
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
@@ -41,7 +41,7 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
         cannot be read is left out and counted. Decides by what is already known: only the chosen clips are cut.
         """
         with boundary("best_of", carrier, context) as meter:
-            library, jobs = _processed(open_manifest(workbench.settings), context.partition_key)
+            library, jobs = _processed(open_in_a_child(workbench.settings), context.partition_key)
             result = run(workbench, context.partition_key, library, jobs)
             checks = check_montage(result)
         return materialized(context, result, _metadata(library, result), carrier, meter, checks)

@@ -11,7 +11,7 @@ from content_pipeline.launcher.calibrating import BeingCalibrated, Calibrated, C
 from content_pipeline.launcher.names import job_tag_of, parse_job_tag
 from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.catalog import Catalog
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.opening import open_in_a_child
 from content_pipeline.manifest.store import Manifest
 from content_pipeline.settings import Settings
 from content_pipeline.stages.carrier import Carrier
@@ -56,7 +56,7 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
 
 def _calibrate(context: dg.AssetExecutionContext, settings: Settings, carrier: Carrier) -> Calibrated:
     """The job that this run delivers, or the one of the library that a person or the schedule asks for."""
-    manifest = open_manifest(settings)
+    manifest = open_in_a_child(settings)
     calibrator = Calibrator(settings, manifest, carrier.cores, carrier.listener.progressed, stop_for_good=True)
     tag = job_tag_of(context.run.tags)
     if tag is None:
