@@ -228,6 +228,9 @@ class ScheduleSettings(Group):
     )
     watch_interval_s: PositiveSeconds = Field(10.0, description="Seconds between two scans of the watched folders.")
     keep_days: int = Field(90, ge=1, le=36_500, description="Days after which finished history is deleted.")
+    keep_superseded_days: int = Field(
+        7, ge=0, le=36_500, description="Days after which Dagster's runs are deleted that a newer run has superseded."
+    )
     scrub_share: float = Field(
         0.05,
         ge=0,

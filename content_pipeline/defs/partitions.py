@@ -7,11 +7,11 @@ from pathlib import Path
 
 import dagster as dg
 
-from content_pipeline.launcher.names import VIDEO_PARTITIONS
+from content_pipeline.launcher.names import LIBRARY_PARTITIONS, VIDEO_PARTITIONS
 from content_pipeline.library.keys import library_key
 
 VIDEOS = dg.DynamicPartitionsDefinition(name=VIDEO_PARTITIONS)
-LIBRARIES = dg.DynamicPartitionsDefinition(name="libraries")
+LIBRARIES = dg.DynamicPartitionsDefinition(name=LIBRARY_PARTITIONS)
 
 
 def register_libraries(instance: dg.DagsterInstance, folders: Iterable[Path]) -> list[str]:

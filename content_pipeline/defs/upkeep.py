@@ -9,7 +9,7 @@ import dagster as dg
 from content_pipeline.agenda import Agenda, made_by_us
 from content_pipeline.errors import PipelineError, printable
 from content_pipeline.launcher.names import BACKFILL_PRIORITY
-from content_pipeline.library.retention import forget_old
+from content_pipeline.launcher.run_retention import forget_all_old
 from content_pipeline.library.scan import scan
 from content_pipeline.library.scrub import scrub
 from content_pipeline.manifest.opening import open_manifest
@@ -21,7 +21,7 @@ NIGHTLY_BACKFILL, RETENTION, SCRUB = "nightly_backfill", "retention", "scrub_rec
 
 
 def build_upkeep_jobs(settings: Settings, carrier: Carrier) -> Sequence[dg.JobDefinition]:
-    return [_nightly_backfill(settings), _retention(settings), _scrub(settings, carrier)]
+    return [_nightly_backfill(settings), _retention(settings, carrier), _scrub(settings, carrier)]
 
 
 def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
@@ -46,11 +46,12 @@ def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
     return nightly_backfill
 
 
-def _retention(settings: Settings) -> dg.JobDefinition:
+def _retention(settings: Settings, carrier: Carrier) -> dg.JobDefinition:
     @dg.op
     def forget_old_history(context: dg.OpExecutionContext) -> None:
         before = datetime.now(UTC) - timedelta(days=settings.schedule.keep_days)
-        removed = forget_old(settings, open_manifest(settings), before)
+        manifest, moved = open_manifest(settings), carrier.listener.moved
+        removed = forget_all_old(settings, manifest, context.instance, before, moved)
         context.log.info(", ".join(f"{count} {what}" for what, count in removed.items()) + " removed")
 
     @dg.job(name=RETENTION, description="Deletes old history, unused artifacts and logs.")

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import sqlalchemy as sa
 from dagster._core.code_pointer import ModuleCodePointer
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.events import DagsterEvent, EngineEventData, JobFailureData, RunFailureReason
@@ -177,6 +179,52 @@ def latest_materializations(
     return instance.get_latest_storage_id_by_partition(
         dg.AssetKey(asset), dg.DagsterEventType.ASSET_MATERIALIZATION, wanted
     )
+
+
+def runs_with_latest_events(instance: dg.DagsterInstance) -> frozenset[str] | None:
+    """The runs that hold the latest materialization, observation or check of any asset and partition.
+
+    None where the records are not in SQL. By the order in which events were stored, which is what Dagster goes by.
+    """
+    storage = instance.event_log_storage
+    if not isinstance(storage, SqlEventLogStorage):
+        return None
+    kinds = [kind.value for kind in (dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_OBSERVATION)]
+    events, checks = SqlEventLogStorageTable.c, AssetCheckExecutionsTable.c
+    per_asset = events.dagster_event_type, events.asset_key, events.partition
+    made = sa.select(sa.func.max(events.id)).where(events.dagster_event_type.in_(kinds)).group_by(*per_asset)
+    per_check = checks.asset_key, checks.check_name, checks.partition
+    checked = sa.select(sa.func.max(checks.id)).group_by(*per_check)
+    evaluated = checked.where(checks.evaluation_event_storage_id.is_not(None))
+    with storage.index_connection() as connection:
+        found = [
+            *connection.execute(sa.select(events.run_id).where(events.id.in_(made))).scalars(),
+            *connection.execute(sa.select(checks.run_id).where(checks.id.in_(checked))).scalars(),
+            *connection.execute(sa.select(checks.run_id).where(checks.id.in_(evaluated))).scalars(),
+        ]
+    return frozenset(found)
+
+
+def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
+    """With its events and tags, as Dagster does it; and with what it leaves of the run's checks."""
+    instance.delete_run(run_id)
+    storage = instance.event_log_storage
+    if isinstance(storage, SqlEventLogStorage):
+        with storage.index_connection() as connection:
+            table = AssetCheckExecutionsTable
+            connection.execute(table.delete().where(table.c.run_id == run_id))
+
+
+def forget_ticks(instance: dg.DagsterInstance, before: datetime) -> None:
+    """What sensors and schedules said at each look."""
+    for state in instance.all_instigator_state():
+        instance.purge_ticks(state.instigator_origin_id, state.selector_id, before.timestamp())
+
+
+def is_of_our_code(run: dg.DagsterRun) -> bool:
+    """Other projects may keep their runs in the same records."""
+    origin = run.remote_job_origin
+    return origin is not None and origin.repository_origin.code_location_origin.location_name == CODE_LOCATION
 
 
 def forget_partitions(instance: dg.DagsterInstance, name: str) -> int:

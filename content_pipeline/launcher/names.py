@@ -8,6 +8,7 @@ from collections.abc import Mapping
 PROCESS_VIDEO = "process_video"
 CALIBRATE_LIBRARY = "calibrate_library"
 VIDEO_PARTITIONS = "videos"
+LIBRARY_PARTITIONS = "libraries"
 VIDEO_ASSETS = ("fingerprint", "energy", "detections", "montage")
 
 JOB_TAG = "content-ai/job"  # `job_id:attempt`, on a run that delivers an attempt of a job

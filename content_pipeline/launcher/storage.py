@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ except ImportError:  # no wheel for this machine: the one that Python was built 
 
 SQLITE_VERSION: str = sqlite.sqlite_version
 BUSY_TIMEOUT_S = 30
+INCREMENTAL = 2  # pages that are free are given back when they are asked for
+PAGES_AT_A_TIME = 500
 KEPT, AT_MOST = 2, 64  # connections of one process: the UI asks from many threads
 
 Opened = TypeVar("Opened")
@@ -210,6 +213,34 @@ class SqliteRecords(internals.DagsterStorage, internals.ConfigurableClass):
             part.dispose()
 
 
+def shrink(instance: DagsterInstance) -> None:
+    """Give back to the disk what was deleted, a little at a time; a server does so by itself."""
+    for part in (instance.event_log_storage, instance.run_storage, instance.schedule_storage):
+        if isinstance(part, KeptRuns | KeptSchedules | KeptEvents):
+            try:
+                _shrink(part._conn_string)
+            except sqlite.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                # Others write all the time: it is given back another day, and used again until then.
+
+
+def _shrink(url: str) -> None:
+    """A database of an earlier version is written anew once it is mostly empty; from then on it shrinks by itself."""
+    with _engine(url).connect() as connection:
+        database: Any = connection.connection.driver_connection
+        database.isolation_level = None  # neither can be done inside a transaction; the connection is not used again
+        connection.detach()
+        names = "auto_vacuum", "page_count", "freelist_count"
+        mode, pages, free = (database.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+        if mode != INCREMENTAL and 2 * free > pages:
+            database.execute(f"PRAGMA auto_vacuum={INCREMENTAL}")
+            database.execute("VACUUM")
+        for _ in range(0, free, PAGES_AT_A_TIME) if mode == INCREMENTAL else ():
+            database.execute(f"PRAGMA incremental_vacuum({PAGES_AT_A_TIME})").fetchall()
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # as far as readers let it
+
+
 def _opened(folder: Path, name: str, known: Callable[[str], Opened], new: Callable[[], Opened]) -> Opened:
     """A database as it is, or made by one process while the others wait.
 
@@ -227,11 +258,22 @@ def _opened(folder: Path, name: str, known: Callable[[str], Opened], new: Callab
             return known(url)
         is_made = _is_stamped(path, url)
         _engine(url).dispose()
-        private_file(path)
+        if not is_made:
+            _prepare(path)
         opened = known(url) if is_made else new()
         _is_stamped(path, url)  # the first of our connections to it: the journal is changed
         private_file(ready)
         return opened
+
+
+def _prepare(path: Path) -> None:
+    """An empty file that is private, and of which pages can be given back: neither can be had as easily later."""
+    connection = sqlite.connect(private_file(path))
+    try:
+        connection.execute(f"PRAGMA auto_vacuum={INCREMENTAL}")
+        connection.execute("VACUUM")
+    finally:
+        connection.close()
 
 
 def _is_stamped(path: Path, url: str) -> bool:

@@ -23,12 +23,14 @@ from content_pipeline.cli.queue.options import (
     which_options,
 )
 from content_pipeline.errors import printable
-from content_pipeline.launcher.recovery import forget_in_dagster
+from content_pipeline.launcher.recovery import forget_in_dagster, has_dagster_home
 from content_pipeline.library.retention import forget_old
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.opening import open_named_manifest
+from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import VideoStore
+from content_pipeline.settings import Settings
 
 
 @click.command()
@@ -63,23 +65,35 @@ def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @queue_options
 def prune(older_than: str, yes: bool, **given: Any) -> int:
-    """Delete old history, finished jobs of recordings that are gone, unused artifacts and old logs."""
+    """Delete old history, jobs of recordings that are gone, unused artifacts, old logs and superseded Dagster runs."""
     as_json = given.pop("as_json")
     settings = settings_of(given)
     manifest = open_named_manifest(settings, Access.USE)
     before = datetime.now(UTC) - duration(older_than)
     if not yes:
         confirm(f"Delete the history of what ended more than {older_than} ago?")
-    pruned = forget_old(settings, manifest, before)
+    pruned = _prune(settings, manifest, before)
     nouns = {
         "jobs": "job",
         "transitions": "history entry",
         "artifacts": "artifact",
         "logs": "log",
         "outputs": "output record",
+        "runs": "run",
     }
     parts = [counted(pruned[name], noun) for name, noun in nouns.items()]
     return _tell(as_json, pruned, f"Removed {', '.join(parts[:-1])} and {parts[-1]}.")
+
+
+def _prune(settings: Settings, manifest: Manifest, before: datetime) -> dict[str, int]:
+    """Dagster is loaded only where it has records."""
+    if not has_dagster_home(settings):
+        return {**forget_old(settings, manifest, before), "runs": 0}
+    from content_pipeline.launcher.home import open_instance
+    from content_pipeline.launcher.run_retention import forget_all_old
+
+    with open_instance(settings) as instance:
+        return forget_all_old(settings, manifest, instance, before)
 
 
 @click.command()
