@@ -11,16 +11,27 @@ from pathlib import Path
 
 from content_pipeline.errors import LibraryOffline, counted, printable
 from content_pipeline.failpoints import reached
-from content_pipeline.library.plan import BACK, INPUT_CHANGED, Action, Known, LibraryPlan, PlannedVideo, Recipe, plan
+from content_pipeline.job_options import JobOptions
+from content_pipeline.library.plan import (
+    BACK,
+    INPUT_CHANGED,
+    NEW,
+    Action,
+    Known,
+    LibraryPlan,
+    PlannedVideo,
+    Recipe,
+    Wanted,
+    plan,
+)
 from content_pipeline.library.presence import is_there
 from content_pipeline.library.scan import Found, Scan, look_again
 from content_pipeline.library.settle import is_settled
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.catalog import Brief, Catalog, Rename
 from content_pipeline.manifest.database import Access
-from content_pipeline.manifest.model import Request
+from content_pipeline.manifest.model import Request, Terms
 from content_pipeline.manifest.opening import open_manifest
-from content_pipeline.manifest.steering import Which
 from content_pipeline.settings import Settings, Stage
 from content_pipeline.stages.publishing import recover_outputs
 from content_pipeline.stages.sidecar import is_montage
@@ -75,29 +86,33 @@ class Enqueued:
 
 
 class Agenda:
+    """`terms`: what the jobs that it writes are to be done with; by default the settings as they are when they run."""
+
     def __init__(
-        self, settings: Settings, force: bool = False, priority: int = 0, access: Access = Access.MAKE
+        self,
+        settings: Settings,
+        terms: Terms = Terms(),  # noqa: B008 - it is immutable
+        access: Access = Access.MAKE,
     ) -> None:
         self._settings = settings
-        self._force = force
-        self._priority = priority
+        self._terms = terms
         self.manifest = open_manifest(settings, access)
         self.catalog = Catalog(self.manifest.engine)
         self.recipe = recipe_of(settings)
         self._recipes = {self.recipe.config_hash: self.recipe}  # all that a plan compared with
 
-    def plan(self, scan: Scan) -> LibraryPlan:
-        """What would be done, and why. Changes nothing."""
-        return self._plan(scan, self._known(scan))
+    def plan(self, scan: Scan, most: int | None = None) -> LibraryPlan:
+        """What would be done, and why: the first `most` that need work, or all. Changes nothing."""
+        return self._plan(scan, self._known(scan)).limited(most)
 
-    def enqueue(self, scan: Scan) -> Enqueued:
+    def enqueue(self, scan: Scan, most: int | None = None) -> Enqueued:
         """Write the plan of a whole folder into the manifest; what changed just now is waited for."""
         rescue_orphans(self.manifest)
         recover_outputs(self.manifest.publications(), [self._settings.output_dir])
         known = self._known(scan)
         settled, unsettled = self._wait_for_whole_files(scan, known)
         reached("scanned")
-        planned = self._plan(replace(scan, recordings=settled), known)
+        planned = self._plan(replace(scan, recordings=settled), known).limited(most)
         reached("planned")
         self._write(planned)
         reached("enqueued")
@@ -127,7 +142,10 @@ class Agenda:
         return Enqueued(news, self._jobs_of(news), unsettled)
 
     def _plan(self, scan: Scan, known: Known) -> LibraryPlan:
-        return plan(scan, known, self.recipe, self._settings.output_dir.absolute(), self._force)
+        terms = self._terms
+        options = None if terms.options is None else JobOptions.from_json(terms.options)
+        folder = str(self._settings.output_dir.absolute())
+        return plan(scan, known, Wanted(self.recipe, folder, options, terms.force_id is not None))
 
     def _known(self, scan: Scan) -> Known:
         return Known(
@@ -190,22 +208,37 @@ class Agenda:
         self.catalog.set_offline([Path(path) for path in back if is_there(Path(path))], False)
         self.catalog.set_offline([Path(path) for path in missing], True)
         new = [video.found for video in planned.videos if video.action is Action.CREATE]
-        if new:
-            self.manifest.enqueue([self._request(found, planned.root) for found in new])
-        for (action, reason), ids in _by_reason(planned).items():
-            which = Which(job_ids=ids, if_possible=True)  # another command may have been first
-            again = self.manifest.spoil if action is Action.REDO else self.manifest.retry
-            again(which, reason, self._priority)
+        if new and self.manifest.enqueue([self._request(found, planned.root) for found in new]) < len(new):
+            taken = self.catalog.jobs_at([found.path for found in new])  # another command was first
+            self.manifest.ask_again([job.job_id for job in taken if self._asks_otherwise(job)], NEW, self._terms)
+        for reason, ids in self._by_reason(planned).items():
+            self.manifest.ask_again(ids, reason, self._terms)
+
+    def _by_reason(self, planned: LibraryPlan) -> dict[str, list[str]]:
+        """The jobs that are to be done again, or on other terms than they were asked for before."""
+        groups: dict[str, list[str]] = {}
+        for video in planned.videos:
+            again = video.action in (Action.REDO, Action.RETRY)
+            if video.job is not None and (again or (video.action is Action.WAIT and self._asks_otherwise(video.job))):
+                reason = "; ".join(dict.fromkeys(f"{stage}: {why}" for stage, why in video.reasons.items()))
+                groups.setdefault(reason if again else video.why, []).append(video.job.job_id)
+        return groups
+
+    def _asks_otherwise(self, job: Brief) -> bool:
+        terms = self._terms
+        return terms.options is not None and (terms.force_id is not None or job.options != terms.options)
 
     def _request(self, found: Found, root: Path) -> Request:
         queue = self._settings.queue
         return Request(
             video_path=str(found.path),
             library=str(root),
-            priority=self._priority,
+            priority=self._terms.priority,
             max_attempts=queue.max_attempts,
             max_crashes=queue.max_crashes,
             input_size=found.signature.size_bytes,
+            options=self._terms.options,
+            force_id=self._terms.force_id,
         )
 
     def _jobs_of(self, planned: LibraryPlan) -> list[Brief]:
@@ -221,12 +254,3 @@ def _is_news(video: PlannedVideo) -> bool:
     if video.action is Action.CREATE:
         return True
     return video.action in (Action.REDO, Action.RETRY) and set(video.reasons.values()) in ({INPUT_CHANGED}, {BACK})
-
-
-def _by_reason(planned: LibraryPlan) -> dict[tuple[Action, str], list[str]]:
-    groups: dict[tuple[Action, str], list[str]] = {}
-    for video in planned.videos:
-        if video.action in (Action.REDO, Action.RETRY) and video.job is not None:
-            reason = "; ".join(dict.fromkeys(f"{stage}: {why}" for stage, why in video.reasons.items()))
-            groups.setdefault((video.action, reason), []).append(video.job.job_id)
-    return groups

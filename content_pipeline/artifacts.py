@@ -34,13 +34,17 @@ MAKER_BYTES = 200
 
 @dataclass(frozen=True)
 class Artifact:
-    """`facts` are small JSON values beside the files: counts, reasons, what a later stage asks first."""
+    """`facts` are small JSON values beside the files: counts, reasons, what a later stage asks first.
+
+    `force_id` names the wish to reuse nothing older that it was made for, if it was made for one.
+    """
 
     folder: Path
     key: str
     digest: str
     facts: Mapping[str, Any]
     hashes: Mapping[str, str]
+    force_id: str | None = None
 
     def path(self, name: str) -> Path:
         return self.folder / name
@@ -52,8 +56,9 @@ class Artifact:
 class Draft:
     """An artifact in the making; nobody sees it until it is done."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, force_id: str | None = None) -> None:
         self.folder = folder
+        self.force_id = force_id
         self.facts: dict[str, Any] = {}
 
     def path(self, name: str) -> Path:
@@ -92,7 +97,9 @@ class ArtifactStore:
         folder = self._folder(stage, key)
         try:
             index = json.loads((folder / INDEX_NAME).read_text(encoding="utf-8"))
-            artifact = Artifact(folder, index["key"], index["digest"], index["facts"], index["hashes"])
+            artifact = Artifact(
+                folder, index["key"], index["digest"], index["facts"], index["hashes"], index.get("force_id")
+            )
             intact = artifact.key == key and all(
                 hash_file(artifact.path(name)) == recorded for name, recorded in artifact.hashes.items()
             )
@@ -138,7 +145,7 @@ class ArtifactStore:
             os.pwrite(lock.fileno(), self._maker.name.encode(), 0)
 
     @contextmanager
-    def draft(self, stage: str, key: str) -> Iterator[Draft]:
+    def draft(self, stage: str, key: str, force_id: str | None = None) -> Iterator[Draft]:
         """Make an artifact: fill the draft, and it is in place when the block ends without an error."""
         folder = self._folder(stage, key)
         drafts = self.root / ".drafts"
@@ -146,7 +153,7 @@ class ArtifactStore:
             private_folder(drafts)
             private_folder(folder.parent)
             with _locked_folder(drafts) as draft_folder:
-                draft = Draft(draft_folder)
+                draft = Draft(draft_folder, force_id)
                 yield draft
                 _seal(draft, key)
                 _put_in_place(draft_folder, folder)
@@ -220,7 +227,13 @@ def _seal(draft: Draft, key: str) -> None:
     """Hash and fsync everything, then write the index that makes the folder an artifact."""
     names = sorted(path.name for path in draft.folder.iterdir() if path.name != LOCK_NAME)
     hashes = {name: hash_file(draft.path(name)) for name in names}
-    index = {"key": key, "digest": digest_of(hashes), "facts": draft.facts, "hashes": hashes}
+    index = {
+        "key": key,
+        "digest": digest_of(hashes),
+        "facts": draft.facts,
+        "hashes": hashes,
+        "force_id": draft.force_id,
+    }
     draft.write_json(INDEX_NAME, index)
     for name in (*names, INDEX_NAME):
         fsync(draft.path(name))

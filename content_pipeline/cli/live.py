@@ -58,7 +58,7 @@ class LiveProgress:
 
     def started(self, outcome: Outcome) -> None:
         if self._bars is not None:
-            self._tasks[outcome.path] = self._bars.add_task(_short(outcome.path), total=1.0, stage="")
+            self._tasks[outcome.path] = self._bars.add_task(_short(outcome.path), total=1.0, stage=outcome.why)
 
     def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None:
         before, share = STAGE_SHARE.get(stage, (0.0, 1.0))
@@ -74,7 +74,8 @@ class LiveProgress:
         if self._bars is not None and outcome.path in self._tasks:
             self._bars.remove_task(self._tasks.pop(outcome.path))
         number = f"[{len(self._ended)}/{self._total}] " if outcome.path in self._ended else ""
-        self._say(f"{number}{_short(outcome.path)}: {describe(outcome)}")
+        why = f" [{outcome.why}]" if outcome.why else ""
+        self._say(f"{number}{_short(outcome.path)}: {describe(outcome)}{why}")
 
     @property
     def _total(self) -> int:

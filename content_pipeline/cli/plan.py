@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from content_pipeline.cli.options import resolve, settings_options
+from content_pipeline.cli.options import process_options, settings_options
 from content_pipeline.cli.printing import counted, lasting, print_document, print_result
 
 if TYPE_CHECKING:
@@ -19,30 +18,13 @@ MOST_ROWS = 50
 
 
 @click.command()
-@click.option("-i", "--input", "target", required=True, type=click.Path(), help="A recording, or a folder of them.")
-@click.option("-r", "--recursive", is_flag=True, default=None, help="Search sub-folders too.")
-@click.option("--ext", help="Comma-separated file endings [mp4,mov,mkv,avi].")
-@click.option("-f", "--force", is_flag=True, help="Plan as if with `process --force`.")
-@click.option("--db", help="The manifest database, a path or a URL.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@process_options
 @settings_options
-def plan(
-    target: str,
-    recursive: bool | None,
-    ext: str | None,
-    force: bool,
-    db: str | None,
-    as_json: bool,
-    config_file: str | None,
-    state_dir: str | None,
-    assignments: tuple[str, ...],
-) -> int:
-    """Show what `process` would do, and why. Reads no recording and changes nothing."""
+def plan(**given: Any) -> int:
+    """Show what `process` with the same options would do, and why. Reads no recording and changes nothing."""
     from content_pipeline.cli.process import Request
 
-    flags = {"library.recursive": recursive, "library.extensions": ext, "db": db}
-    settings = resolve(config_file, state_dir, assignments, flags).settings
-    return show_plan(Request(Path(target), settings, force, as_json=as_json))
+    return show_plan(Request.of(given))
 
 
 def show_plan(request: Request) -> int:
@@ -57,7 +39,7 @@ def show_plan(request: Request) -> int:
         return EXIT_USAGE
     print_passed_over(found, request.settings)
     batch = Batch(request.settings, LiveProgress(found, quiet=True), request.force, Access.READ)
-    planned = batch.plan(found)
+    planned = batch.plan(found, request.limit)
     document = describe(planned, found, request, batch.recent_costs())
     print_document(document) if request.as_json else _print(planned, document["totals"])
     return 0
@@ -79,6 +61,7 @@ def describe(planned: LibraryPlan, found: Scan, request: Request, costs: list[di
         "totals": {
             "videos": len(planned.videos),
             "to_run": len(planned.to_run),
+            "left_out": planned.left_out,
             "up_to_date": sum(video.action == "keep" for video in planned.videos),
             "expected_s": round(sum(known_s), 1) if known_s else None,
             # Worked on one after the other, with what each leaves behind being small: the largest decides.
@@ -95,18 +78,10 @@ def _row(video: PlannedVideo, expected_s: float | None) -> dict[str, Any]:
         "status": "pending" if video.will_run else str(video.job.status) if video.job is not None else "new",
         "action": str(video.action),
         "stages": dict(video.reasons),
+        "why": video.why,
         "expected_s": None if expected_s is None else round(expected_s, 1),
         "note": video.note,
     }
-
-
-def _why(video: PlannedVideo) -> str:
-    if video.note and video.job is not None:
-        code = "" if video.job.error_code is None else f" ({video.job.error_code})"
-        return f"{video.job.status}{code}, {video.note}"
-    if len(set(video.reasons.values())) == 1:
-        return next(iter(video.reasons.values()))
-    return "; ".join(f"{stage}: {why}" for stage, why in video.reasons.items())
 
 
 def _print(planned: LibraryPlan, totals: dict[str, Any]) -> None:
@@ -121,11 +96,13 @@ def _print(planned: LibraryPlan, totals: dict[str, Any]) -> None:
         table.add_column(title, overflow="fold")
     shown = [video for video in planned.videos if video.action != "keep"]
     for video in shown[:MOST_ROWS]:
-        table.add_row(Text(printable(video.found.path.name)), Text(str(video.action)), Text(_why(video)))
+        table.add_row(Text(printable(video.found.path.name)), Text(str(video.action)), Text(video.why))
     if shown:
         print_result(table)
     if len(shown) > MOST_ROWS:
         print_result(f"… and {len(shown) - MOST_ROWS} more; --json lists all.")
+    if planned.left_out:
+        print_result(f"{counted(planned.left_out, 'more video')} to do beyond the limit.")
     if planned.renamed:
         print_result(f"Renamed or moved: {counted(len(planned.renamed), 'recording')}; the results move along.")
     if planned.offline:

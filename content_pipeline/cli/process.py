@@ -6,7 +6,7 @@ import shlex
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import click
 
 from content_pipeline.agenda import made_by_us
 from content_pipeline.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, EXIT_USAGE
-from content_pipeline.cli.options import resolve, settings_options
+from content_pipeline.cli.options import process_options, resolve, settings_options
 from content_pipeline.cli.printing import counted, print_document, print_error, print_note, scope_in_words
 from content_pipeline.errors import EnvironmentalError, LibraryOffline, MissingFile, hint_for, printable
 from content_pipeline.library.keys import one_spelling
@@ -39,40 +39,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-i", "--input", "target", required=True, type=click.Path(), help="A recording, or a folder of them.")
-@click.option(
-    "-o", "--output", "output_dir", type=click.Path(file_okay=False), help="Folder for the montages [output]."
-)
-@click.option("--db", help="The manifest database, a path or a URL [queue.db in the state folder].")
-@click.option("-w", "--workers", type=int, help="Videos processed at the same time [one per core].")
-@click.option("-f", "--force", is_flag=True, help="Process everything again, even if it is up to date.")
-@click.option("--resume", is_flag=True, help="Continue where the last call stopped; this is always done.")
-@click.option("--no-process", is_flag=True, help="Only enqueue; `content-ai queue process` does the work.")
-@click.option("-r", "--recursive", is_flag=True, default=None, help="Search sub-folders too.")
-@click.option("--ext", help="Comma-separated file endings [mp4,mov,mkv,avi].")
-@click.option("--limit", type=click.IntRange(min=1), help="At most this many recordings.")
-@click.option("--rms-threshold", type=float, help="How strong an event must be; higher finds less [0.10].")
-@click.option("--max-duration", type=float, help="Longest montage in seconds [90].")
-@click.option("--max-segments", type=int, help="Maximum number of clips in a montage [12].")
-@click.option("--order", help="Order of the clips: chronological, score or hybrid [chronological].")
+@process_options
 @click.option("--dry-run", is_flag=True, help="Only show what would be done and why, like `content-ai plan`.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
 @settings_options
-def process(
-    target: str,
-    force: bool,
-    no_process: bool,
-    limit: int | None,
-    dry_run: bool,
-    as_json: bool,
-    config_file: str | None,
-    state_dir: str | None,
-    assignments: tuple[str, ...],
-    **flags: Any,
-) -> int:
+def process(dry_run: bool, **given: Any) -> int:
     """Turn recordings into highlight montages. What is up to date is reused."""
-    settings = resolve(config_file, state_dir, assignments, _as_settings(flags)).settings
-    request = Request(Path(target), settings, force, no_process, limit, as_json)
+    request = Request.of(given)
     if dry_run:
         from content_pipeline.cli.plan import show_plan
 
@@ -88,6 +60,13 @@ class Request:
     no_process: bool = False
     limit: int | None = None
     as_json: bool = False
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Request:
+        """From what `process_options` and `settings_options` gave."""
+        settings = resolve(given["config_file"], given["state_dir"], given["assignments"], _as_settings(given)).settings
+        names = ("force", "no_process", "limit", "as_json")
+        return cls(Path(given["target"]), settings, **{name: given[name] for name in names})
 
 
 def carry_out(request: Request) -> int:
@@ -119,13 +98,16 @@ def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, secon
     """Tell what became of everything; returns the exit code."""
     document = summarize(batch.outcomes, found, seconds)
     paused = [(one.scope, one.error_code, one.message) for one in batch.paused()]
+    document["left_out"] = batch.left_out
     document["paused"] = [{"scope": scope, "error_code": code, "error": message} for scope, code, message in paused]
     if request.as_json:
         print_document(document)
     else:
         from content_pipeline.cli.report import print_report
 
-        print_report(batch.outcomes, document["totals"], request.settings, request.no_process)
+        print_report(batch.outcomes, document["totals"], request.no_process)
+        if batch.left_out:
+            print_note(f"{counted(batch.left_out, 'more recording')} to do: the next call goes on with them.")
     for scope, code, message in paused:
         print_error(f"{scope_in_words(scope)} is paused ({code}): {message}", hint_for(code))
     if interrupted:
@@ -149,7 +131,7 @@ def find_recordings(request: Request, access: Access = Access.MAKE) -> Scan | No
             raise LibraryOffline(f"{error}, but the manifest knows {videos} there: is it mounted?") from error
         print_error(str(error))
         return None
-    return found if request.limit is None else replace(found, recordings=found.recordings[: request.limit])
+    return found
 
 
 def _as_settings(flags: dict[str, Any]) -> dict[str, Any]:
@@ -210,7 +192,7 @@ def run_batch(
     with LiveProgress(found, quiet=False) as watcher:
         batch = Batch(settings, watcher, request.force)
         try:
-            jobs = None if queued else batch.enqueue(found)
+            jobs = None if queued else batch.enqueue(found, request.limit)
             if not request.no_process:
                 batch.work(_definitions, jobs, max_jobs)
         except KeyboardInterrupt:
@@ -243,6 +225,8 @@ def summarize(outcomes: Sequence[Outcome], found: Scan, seconds: float) -> dict[
                 "stages": outcome.stages,
                 "montage": outcome.montage,
                 "copy_of": None if outcome.copy_of is None else str(outcome.copy_of),
+                "reasons": dict(outcome.reasons),
+                "why": outcome.why,
                 "outputs": list(outcome.outputs),
                 "written": list(outcome.written),
                 "notes": list(outcome.notes),

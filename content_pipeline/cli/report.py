@@ -15,18 +15,17 @@ from content_pipeline.cli.printing import counted, print_result
 from content_pipeline.cli.process import STATUSES
 from content_pipeline.errors import printable
 from content_pipeline.launcher.outcome import Outcome
-from content_pipeline.settings import Settings
 
 MOST_ROWS = 50
 STYLES = {"succeeded": "green", "failed": "red", "cancelled": "yellow", "pending": "dim"}
 
 
-def print_report(outcomes: Sequence[Outcome], totals: dict[str, Any], settings: Settings, only_listed: bool) -> None:
+def print_report(outcomes: Sequence[Outcome], totals: dict[str, Any], only_listed: bool) -> None:
     if not outcomes:
         return
     by_interest = sorted(outcomes, key=_interest)
-    folder = settings.output_dir.absolute()
-    print_result(_table(by_interest[:MOST_ROWS], folder))
+    folders = sorted({Path(outcome.outputs[0]).parent for outcome in outcomes if outcome.outputs})
+    print_result(_table(by_interest[:MOST_ROWS], folders))
     if len(outcomes) > MOST_ROWS:
         print_result(f"… and {len(outcomes) - MOST_ROWS} more; --json lists all.")
     for outcome in outcomes:
@@ -35,7 +34,7 @@ def print_report(outcomes: Sequence[Outcome], totals: dict[str, Any], settings: 
     print_result(_totals(totals, only_listed))
     for code, hint in sorted({(o.error_code, o.hint) for o in outcomes if o.error_code is not None}):
         print_result(f"  {code}: {hint}")
-    if any(outcome.outputs for outcome in outcomes):
+    for folder in folders:
         print_result(f"Montages: {printable(folder)}")
     if not only_listed:
         print_result("Runs, plots and checks: run `content-ai dev` and open http://127.0.0.1:3000")
@@ -46,7 +45,7 @@ def _interest(outcome: Outcome) -> int:
     return 0 if outcome.status != "succeeded" else 1 if "computed" in outcome.stages.values() else 2
 
 
-def _table(outcomes: Sequence[Outcome], folder: Path) -> Table:
+def _table(outcomes: Sequence[Outcome], folders: Sequence[Path]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for title in ("video", "status", "result", "montage"):
         table.add_column(title, overflow="fold")
@@ -54,18 +53,18 @@ def _table(outcomes: Sequence[Outcome], folder: Path) -> Table:
         table.add_row(
             Text(printable(outcome.path.name)),
             Text(outcome.status, STYLES.get(outcome.status, "")),
-            Text(details(outcome)),
-            Text(_montage(outcome, folder)),
+            Text("\n".join(filter(None, (details(outcome), outcome.why)))),
+            Text(_montage(outcome, folders)),
         )
     return table
 
 
-def _montage(outcome: Outcome, folder: Path) -> str:
-    """Which file it is, and of which recording, if that has several copies."""
+def _montage(outcome: Outcome, folders: Sequence[Path]) -> str:
+    """Which file it is, with its folder if there are several; and of which recording, if that has copies."""
     if outcome.montage is None:
         return ""
     path = Path(outcome.montage)
-    name = printable(path.name if path.parent == folder else path)
+    name = printable(path.name if [path.parent] == folders else path)
     return name if outcome.copy_of is None else f"{name} (a copy of {printable(outcome.copy_of)})"
 
 

@@ -10,7 +10,6 @@ from content_pipeline.artifacts import ArtifactStore, Maker
 from content_pipeline.errors import EnvironmentalError
 from content_pipeline.launcher.names import PARTITION_TAG, job_tag, parse_job_tag
 from content_pipeline.manifest.calibrations import Calibrations
-from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.model import Lease
 from content_pipeline.manifest.opening import open_in_a_child
 from content_pipeline.manifest.publications import Publications
@@ -34,7 +33,7 @@ def open_workbench(settings: Settings, carrier: Carrier, partition_key: str | No
         publications=Publications(engine, carrier.lease, settings.queue.lease_s),
         progress=carrier.listener.progressed,
         cores=carrier.cores,
-        force=carrier.force,
+        force_id=carrier.force_id,
     )
 
 

@@ -12,6 +12,7 @@ from content_pipeline.launcher.names import BACKFILL_PRIORITY
 from content_pipeline.launcher.run_retention import forget_all_old
 from content_pipeline.library.scan import scan
 from content_pipeline.library.scrub import scrub
+from content_pipeline.manifest.model import Terms
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
@@ -28,7 +29,7 @@ def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
     @dg.op
     def enqueue_dirty_videos(context: dg.OpExecutionContext) -> None:
         """Plans every watched folder; the jobs wait for the quiet hours."""
-        agenda = Agenda(settings, priority=BACKFILL_PRIORITY)
+        agenda = Agenda(settings, Terms(priority=BACKFILL_PRIORITY))
         for folder in settings.library.folders:
             try:
                 found = agenda.enqueue(scan(folder, settings.library, made_by_us(settings)))

@@ -6,6 +6,7 @@ is, the job's lease decides, and a run that does not get it ends without having 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -57,10 +58,10 @@ def is_whole(launch: Launch) -> bool:
     return set(launch.assets) >= set(VIDEO_ASSETS) or (launch.job_name == PROCESS_VIDEO and not launch.assets)
 
 
-def admit(launch: Launch, manifest: Manifest, worker_id: str, config_hash: str) -> Decision:
+def admit(launch: Launch, manifest: Manifest, worker_id: str, hash_of: Callable[[Job], str]) -> Decision:
     if not is_about_a_video(launch):
         return Admitted(None)
-    claim = partial(manifest.claim, worker_id, config_hash=config_hash)
+    claim = partial(manifest.claim, worker_id, hash_of=hash_of)
     if launch.job_tag is not None:
         job_id, attempt = parse_job_tag(launch.job_tag)
         why = _why_needless(_current(manifest, job_id), attempt, carried_before=launch.worker is not None)

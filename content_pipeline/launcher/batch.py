@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 from content_pipeline.agenda import Agenda, Enqueued
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.errors import EnvironmentalError
+from content_pipeline.job_options import JobOptions
 from content_pipeline.launcher.outcome import Outcome, Watcher, of_job, refused
 from content_pipeline.launcher.recovery import recover
 from content_pipeline.library.plan import Action, LibraryPlan
 from content_pipeline.library.scan import Scan
 from content_pipeline.manifest.breaker import EVERYTHING, Breaker
 from content_pipeline.manifest.database import Access
+from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import CLAIMABLE
-from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.model import QueueType, Terms
 from content_pipeline.manifest.patience import be_patient
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
@@ -38,38 +40,43 @@ class Batch:
     def __init__(self, settings: Settings, watcher: Watcher, force: bool = False, access: Access = Access.MAKE) -> None:
         self._settings = settings
         self._watcher = watcher
-        self._force = force
-        self._agenda = Agenda(settings, force, access=access)
+        terms = Terms(JobOptions.of(settings).as_json(), new_ulid() if force else None)
+        self._agenda = Agenda(settings, terms, access)
         self.manifest = self._agenda.manifest
         be_patient(self.manifest.engine, settings.queue.give_up_s)  # from now on; what cannot be opened is told at once
         self._outcomes: dict[Path, Outcome] = {}
         self._libraries: set[str] = set()
         self._stopped_by: EnvironmentalError | None = None
+        self.left_out = 0  # videos that need work too, beyond the limit that was asked for
 
     @property
     def outcomes(self) -> Sequence[Outcome]:
         return [self._outcomes[path] for path in sorted(self._outcomes)]
 
-    def plan(self, scan: Scan) -> LibraryPlan:
+    def plan(self, scan: Scan, most: int | None = None) -> LibraryPlan:
         """What would be done, and why. Changes nothing."""
-        return self._agenda.plan(scan)
+        return self._agenda.plan(scan, most)
 
     def recent_costs(self) -> list[dict[str, Any]]:
         return self._agenda.catalog.recent_costs()
 
-    def enqueue(self, scan: Scan) -> list[str]:
+    def enqueue(self, scan: Scan, most: int | None = None) -> list[str]:
         """Write the plan into the manifest. Returns the jobs to be worked on, and notes what needs no work."""
         self._libraries.add(str(scan.root))
         recover(self._settings, self.manifest)
-        enqueued = self._agenda.enqueue(scan)
+        enqueued = self._agenda.enqueue(scan, most)
+        self.left_out = enqueued.planned.left_out
         idle = self._idle(scan, enqueued)
         to_do = {Path(job.video_path) for job in enqueued.jobs}
         sizes = {found.path: found.signature.size_bytes for found in scan.recordings if found.path in to_do}
         self._watcher.expect(len(idle) + len(to_do), sizes)
         for outcome in idle:
             self._end(outcome)
+        videos = {video.found.path: video for video in enqueued.planned.to_run}
         for job in enqueued.jobs:
-            self._outcomes[Path(job.video_path)] = of_job(Path(job.video_path), job)
+            path = Path(job.video_path)
+            outcome = of_job(path, job)
+            self._outcomes[path] = replace(outcome, reasons=videos[path].reasons, why=videos[path].why)
         self._note_copies()
         return [job.job_id for job in enqueued.jobs]
 
@@ -97,11 +104,10 @@ class Batch:
         from content_pipeline.launcher.runs import Runs
         from content_pipeline.launcher.worker import Worker
 
-        runs = Runs(self._settings, compose)
-        runs.close_abandoned()
+        Runs(self._settings, compose).close_abandoned()
         artifacts = ArtifactStore(self._settings.state_dir.absolute() / "artifacts")
         artifacts.sweep()
-        worker = Worker(self._settings, self.manifest, runs, self._agenda.recipe, _Collector(self), self._force)
+        worker = Worker(self._settings, self.manifest, compose, _Collector(self))
         self.manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
         try:
             worker.work(job_ids, max_jobs, self.paused)
@@ -129,7 +135,7 @@ class Batch:
             if path not in known:
                 self._outcomes[path] = replace(before, status="removed", note="its job was cleared meanwhile")
             elif str(known[path].status) != before.status:
-                self._outcomes[path] = of_job(path, known[path])
+                self._outcomes[path] = self._explained(of_job(path, known[path]))
         self._note_copies()
 
     def _note_copies(self) -> None:
@@ -158,8 +164,13 @@ class Batch:
         return any(breaker.holds_up(library, code) for library in self._libraries for code in {None, *codes})
 
     def _end(self, outcome: Outcome) -> None:
-        self._outcomes[outcome.path] = outcome
-        self._watcher.ended(outcome)
+        self._outcomes[outcome.path] = self._explained(outcome)
+        self._watcher.ended(self._outcomes[outcome.path])
+
+    def _explained(self, outcome: Outcome) -> Outcome:
+        """With why it was to run, which only the plan knows."""
+        planned = self._outcomes.get(outcome.path)
+        return outcome if planned is None else replace(outcome, reasons=planned.reasons, why=planned.why)
 
 
 class _Collector:
@@ -172,7 +183,7 @@ class _Collector:
         self._batch._watcher.expect(number, sizes)
 
     def started(self, outcome: Outcome) -> None:
-        self._batch._watcher.started(outcome)
+        self._batch._watcher.started(self._batch._explained(outcome))
 
     def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None:
         self._batch._watcher.progressed(outcome, stage, fraction)

@@ -150,7 +150,7 @@ class Calibrator:
             queue_type=QueueType.CALIBRATION,
             max_attempts=queue.max_attempts,
             max_crashes=queue.max_crashes,
-            metadata={name: getattr(self.settings, name).model_dump(mode="json") for name in ASKED_UNDER},
+            options={name: getattr(self.settings, name).model_dump(mode="json") for name in ASKED_UNDER},
         )
 
     def _claim(self, job_ids: list[str] | None) -> Job | None:
@@ -193,10 +193,11 @@ class Calibrator:
 
     def _settings_of(self, job: Job) -> Settings:
         """As they are now, with what was asked of this job: whoever takes it up again does the same."""
+        options = {} if job.options is None else job.options
         now = {name: getattr(self.settings, name) for name in ASKED_UNDER}
         try:
             asked = {
-                name: type(section).model_validate({**section.model_dump(), **job.metadata.get(name, {})})
+                name: type(section).model_validate({**section.model_dump(), **options.get(name, {})})
                 for name, section in now.items()
             }
         except (AttributeError, TypeError, ValidationError) as error:

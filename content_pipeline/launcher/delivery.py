@@ -12,6 +12,7 @@ import dagster as dg
 
 from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, named, printable
 from content_pipeline.failpoints import reached
+from content_pipeline.job_options import settings_for
 from content_pipeline.launcher.home import open_instance
 from content_pipeline.launcher.names import PARTITION_TAG, job_tag
 from content_pipeline.launcher.runs import Runs
@@ -37,7 +38,6 @@ class Errand:
 
     job: Job | None
     run_id: str | None = None
-    force: bool = False
     cores: int = 1
 
 
@@ -85,6 +85,7 @@ class _Delivery:
         self.send({"is": "ended", "run_status": status.value, **self._content(video)})
 
     def _prepare(self, job: Job) -> KnownVideo:
+        settings_for(job.options, self.settings)  # what cannot be understood is refused before anything is done
         video = _identify(job, self.manifest, self.sender.moved)
         reached("identified")
         check_space(video.size_bytes, self.settings)
@@ -118,7 +119,7 @@ class _Delivery:
         job = self.errand.job
         if job is None:
             return Carrier(self.sender, cores=self.errand.cores)
-        return Carrier(self.sender, self.errand.force, self.errand.cores, job.lease)
+        return Carrier(self.sender, job.force_id, self.errand.cores, job.lease)
 
     def _content(self, video: KnownVideo | None) -> dict[str, Any]:
         content = None if video is None else VideoStore(self.manifest.engine).at(video.path)

@@ -148,7 +148,7 @@ class Hands:
             return self._release(held, lease, f"a run of {', '.join(held.stage_keys) or 'nothing'} ended")
         reached("before_commit")
         result = held.result()
-        self.patiently(lambda: self._manifest.succeed(lease, result))
+        self.patiently(lambda: self._manifest.succeed(lease, result, held.job))
         reached("committed")
         return replace(held.outcome, status="succeeded")
 

@@ -21,7 +21,7 @@ class Held:
     name: str
     job: Job | None
     outcome: Outcome
-    config_hash: str = ""
+    config_hash: str | None = None
     launched: bool = False
     whole: bool = True  # all stages of the video, not some that a person picked
     started_s: float = field(default_factory=time.monotonic)

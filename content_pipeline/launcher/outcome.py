@@ -15,7 +15,10 @@ from content_pipeline.manifest.lifecycle import State
 
 @dataclass(frozen=True)
 class Outcome:
-    """`stages` maps each finished stage to `computed` or `reused`."""
+    """`stages` maps each finished stage to `computed` or `reused`, `reasons` those that were to run to why.
+
+    `why` says the same in one line.
+    """
 
     path: Path
     key: str | None = None
@@ -31,6 +34,8 @@ class Outcome:
     seconds: float = 0.0
     facts: dict[str, Any] = field(default_factory=dict)
     note: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
 
     @property
     def montage(self) -> str | None:

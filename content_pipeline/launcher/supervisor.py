@@ -12,10 +12,10 @@ import os
 import signal
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from content_pipeline.agenda import recipe_of
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.errors import BadSettings, EnvironmentalError, PipelineError, printable
 from content_pipeline.launcher.admission import Admitted, NotYet, Refused, admit, is_whole
@@ -23,6 +23,7 @@ from content_pipeline.launcher.delivery import Errand
 from content_pipeline.launcher.hands import Hands
 from content_pipeline.launcher.held import Held
 from content_pipeline.launcher.home import log_path
+from content_pipeline.launcher.job_settings import JobSettings
 from content_pipeline.launcher.names import parse_job_tag
 from content_pipeline.launcher.outcome import Outcome, Watcher
 from content_pipeline.launcher.runs import Compose, Runs
@@ -55,13 +56,12 @@ class Supervisor:
         self._spool = Spool(home)
         self._identity = manifest_identity(settings)
         self._settings = settings
-        self._compose = compose
         self._idle_s = idle_s
         self._manifest = open_manifest(settings, patience_s=settings.queue.give_up_s)
         self._runs = Runs(settings, compose)
         self._watcher = watcher
         self._hands = Hands(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)
-        self._latest = settings, self._runs
+        self._of_jobs = JobSettings(compose)
         self._waiting: dict[str, _Waiting] = {}
         self._carried: dict[str, Launch] = {}
         self._busy_s = time.monotonic()
@@ -92,7 +92,7 @@ class Supervisor:
 
     def _work(self) -> None:
         warm(HEAVY)
-        self._runs.prepare()
+        self._of_jobs.runs_with(self._settings)
         keep_shared()
         self._take_over()
         self._busy_s = time.monotonic()
@@ -176,8 +176,8 @@ class Supervisor:
         launch = one.launch
         try:
             settings = self._settings_of(launch)
-            recipe = recipe_of(settings).config_hash
-            decision = self._hands.patiently(lambda: admit(launch, self._manifest, self._hands.id, recipe))
+            hash_of = partial(self._of_jobs.hash_of, settings=settings)
+            decision = self._hands.patiently(lambda: admit(launch, self._manifest, self._hands.id, hash_of))
         except EnvironmentalError as error:
             decision = NotYet(str(error))
         except PipelineError as error:
@@ -196,8 +196,9 @@ class Supervisor:
                 path = Path(launch.job_name if job is None else job.video_path)
                 outcome = Outcome(path, launch.partition_key, "running")
                 whole, run_id = is_whole(launch), launch.run_id
+                recipe = None if job is None else job.config_hash
                 held = Held(run_id, job, outcome, recipe, launched=True, whole=whole, run_id=run_id)
-                self._start(launch, held, settings)
+                self._start(launch, held, self._of_jobs.of(job, settings))
 
     def _settings_of(self, launch: Launch) -> Settings:
         """As they are now where the run was launched: an edited settings file counts from the next run on."""
@@ -220,15 +221,8 @@ class Supervisor:
     def _start(self, launch: Launch, held: Held, settings: Settings) -> None:
         log = log_path(settings, f"run-{launch.run_id}")
         errand = Errand(held.job, launch.run_id, cores=self._cores())
-        pid = self._hands.start(held, errand, settings, self._runs_with(settings), log)
+        pid = self._hands.start(held, errand, settings, self._of_jobs.runs_with(settings), log)
         self._carried[launch.run_id] = self._spool.note_child(launch, self._hands.id, pid, log)
-
-    def _runs_with(self, settings: Settings) -> Runs:
-        """Built here once for all children, until the settings change."""
-        if self._latest[0] != settings:
-            self._latest = settings, Runs(settings, self._compose)
-        self._latest[1].prepare()
-        return self._latest[1]
 
     def _cores(self) -> int:
         """How many cores a child may use: all of them when nothing else is to be done."""

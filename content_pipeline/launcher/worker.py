@@ -12,9 +12,9 @@ from content_pipeline.launcher.delivery import Errand
 from content_pipeline.launcher.hands import Hands
 from content_pipeline.launcher.held import Held
 from content_pipeline.launcher.home import log_path
+from content_pipeline.launcher.job_settings import JobSettings
 from content_pipeline.launcher.outcome import Outcome, Watcher
-from content_pipeline.launcher.runs import Runs
-from content_pipeline.library.plan import Recipe
+from content_pipeline.launcher.runs import Compose, Runs
 from content_pipeline.manifest.breaker import Breaker
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.model import Job, QueueType
@@ -28,16 +28,13 @@ INTERRUPTED = "interrupted; the next call continues it"
 
 
 class Worker:
-    def __init__(
-        self, settings: Settings, manifest: Manifest, runs: Runs, recipe: Recipe, watcher: Watcher, force: bool
-    ) -> None:
+    def __init__(self, settings: Settings, manifest: Manifest, compose: Compose, watcher: Watcher) -> None:
         self._settings = settings
         self._manifest = manifest
-        self._runs = runs
-        self._recipe = recipe
+        self._runs = Runs(settings, compose)
+        self._of_jobs = JobSettings(compose)
         self._watcher = watcher
-        self._force = force
-        self._hands = Hands(settings, manifest, runs, settings.worker_count, watcher, self._ended)
+        self._hands = Hands(settings, manifest, self._runs, settings.worker_count, watcher, self._ended)
         self._waiting: list[str] | None = None
 
     def work(
@@ -48,7 +45,7 @@ class Worker:
         left = max_jobs
         if self._waiting is None or len(self._waiting) > 1:
             warm(HEAVY)
-        self._runs.prepare()
+        self._of_jobs.runs_with(self._settings)
         keep_shared()
         try:
             while True:
@@ -73,7 +70,9 @@ class Worker:
 
     def _claim(self) -> Job | None:
         """The next job that is due; of named ones, a window at a time."""
-        claim = partial(self._manifest.claim, self._hands.id, config_hash=self._recipe.config_hash)
+        claim = partial(
+            self._manifest.claim, self._hands.id, hash_of=lambda job: self._of_jobs.hash_of(job, self._settings)
+        )
         if self._waiting is None:
             return next(iter(self._hands.patiently(claim)), None)
         for start in range(0, len(self._waiting), CLAIM_FROM):
@@ -98,10 +97,11 @@ class Worker:
 
     def _start(self, job: Job) -> None:
         outcome = Outcome(Path(job.video_path), job.video_key, "running")
-        held = Held(job.job_id, job, outcome, self._recipe.config_hash)
-        errand = Errand(job, force=self._force, cores=self._cores())
+        settings = self._of_jobs.of(job, self._settings)
+        held = Held(job.job_id, job, outcome, job.config_hash)
+        errand = Errand(job, cores=self._cores())
         log = log_path(self._settings, f"{job.job_id}-{job.claim_count}")
-        self._hands.start(held, errand, self._settings, self._runs, log)
+        self._hands.start(held, errand, settings, self._of_jobs.runs_with(settings), log)
 
     def _cores(self) -> int:
         """How many cores a child may use: all of them for the last video of a batch."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from content_pipeline.errors import MissingFile
+from content_pipeline.errors import BadSettings, MissingFile
+from content_pipeline.job_options import JobOptions
 from content_pipeline.library.presence import is_offline, is_there
 from content_pipeline.library.scan import Found, Scan
 from content_pipeline.manifest.catalog import Brief
@@ -17,11 +18,15 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.settings import digest_of
 
 STAGES = ("fingerprint", "energy", "detections", "montage")
+NEW = "new"
 INPUT_CHANGED = "input changed"
 BACK = "the file is there again"
 NOT_AGAIN = "not tried again, as nothing changed (`content-ai queue retry` does)"
 # Among a job's results: its outputs are files of their own. They were hard links into the cache once.
 OWN_COPIES = "own_copies"
+FOLLOWS = "follows "
+FORCED = "forced"
+WAITING = (State.PENDING, State.DIRTY, State.RUNNING)
 
 
 class Action(StrEnum):
@@ -31,6 +36,9 @@ class Action(StrEnum):
     WAIT = "wait"  # already queued or running
     KEEP = "keep"  # up to date
     LEAVE = "leave"  # failed, cancelled or discarded: a person's turn
+
+
+_PREFIX = {Action.REDO: "dirty: ", Action.RETRY: "failed before; "}
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,15 @@ class PlannedVideo(NamedTuple):
     def will_run(self) -> bool:
         return self.action in (Action.CREATE, Action.REDO, Action.RETRY, Action.WAIT)
 
+    @property
+    def why(self) -> str:
+        """Why it runs, or does not, in one line: what changed, without what only follows from that."""
+        if self.note and self.job is not None:
+            code = "" if self.job.error_code is None else f" ({self.job.error_code})"
+            return f"{self.job.status}{code}, {self.note}"
+        causes = dict.fromkeys(why for why in self.reasons.values() if not why.startswith(FOLLOWS))
+        return f"{_PREFIX.get(self.action, '')}{'; '.join(causes)}" if causes else ""
+
 
 @dataclass(frozen=True)
 class Renamed:
@@ -83,11 +100,15 @@ class Renamed:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What results should be made with, and where they should be."""
+    """What results should be made with, and where they should be.
+
+    `options`: a command's, which its jobs keep; None when they follow the settings.
+    """
 
     recipe: Recipe
     output_dir: str
-    force: bool
+    options: JobOptions | None = None
+    force: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +118,16 @@ class LibraryPlan:
     renamed: tuple[Renamed, ...]
     gone: tuple[str, ...]
     offline: tuple[str, ...] = ()  # not found either, but what held them seems not to be mounted
+    left_out: int = 0  # videos that need work too, beyond a limit
+
+    def limited(self, most: int | None) -> LibraryPlan:
+        """Only the first so many of those that need work."""
+        if most is None:
+            return self
+        chosen = self.to_run[:most]
+        kept = {video.found.path for video in chosen}
+        videos = tuple(video for video in self.videos if not video.will_run or video.found.path in kept)
+        return replace(self, videos=videos, left_out=len(self.to_run) - len(chosen))
 
     @property
     def to_run(self) -> tuple[PlannedVideo, ...]:
@@ -117,11 +148,10 @@ class Known:
     calibrated: Mapping[str, Recipe] = field(default_factory=dict)
 
 
-def plan(scan: Scan, known: Known, recipe: Recipe, output_dir: Path, force: bool = False) -> LibraryPlan:
+def plan(scan: Scan, known: Known, wanted: Wanted) -> LibraryPlan:
     """Pure but for `stat` on outputs. Linear in the number of videos."""
     renamed = _renamed(scan.recordings, known)
     moved = {one.found.path: one.before for one in renamed}
-    wanted = Wanted(recipe, str(output_dir), force)
     videos = []
     for found in scan.recordings:
         before = moved.get(found.path) if moved else None
@@ -158,9 +188,9 @@ def _body(signature: str) -> str:
 
 def _plan_video(found: Found, job: Brief | None, input_changed: bool, known: Known, wanted: Wanted) -> PlannedVideo:
     if job is None:
-        return PlannedVideo(found, Action.CREATE, dict.fromkeys(STAGES, "new"))
-    if job.status in (State.PENDING, State.DIRTY, State.RUNNING):
-        return PlannedVideo(found, Action.WAIT, dict.fromkeys(STAGES, f"already {job.status}"), job)
+        return PlannedVideo(found, Action.CREATE, dict.fromkeys(STAGES, NEW))
+    if job.status in WAITING:
+        return PlannedVideo(found, Action.WAIT, dict.fromkeys(STAGES, _why_waiting(job, wanted)), job)
     if job.status in (State.CANCELLED, State.DISCARDED):
         return PlannedVideo(found, Action.LEAVE, {}, job, f"`content-ai queue resume {job.job_id}` brings it back")
     reasons = _reasons(job, input_changed, known, wanted)
@@ -173,18 +203,59 @@ def _plan_video(found: Found, job: Brief | None, input_changed: bool, known: Kno
 
 def _reasons(job: Brief, input_changed: bool, known: Known, wanted: Wanted) -> dict[str, str]:
     if wanted.force:
-        return dict.fromkeys(STAGES, "forced")
+        return dict.fromkeys(STAGES, FORCED)
     if input_changed:
         return dict.fromkeys(STAGES, INPUT_CHANGED)
     if job.status is State.FAILED and job.error_code == MissingFile.code:
         return dict.fromkeys(STAGES, BACK)
     recipe = wanted.recipe if job.video_key is None else known.calibrated.get(job.video_key, wanted.recipe)
+    reasons: dict[str, str] = {}
     if job.config_hash != recipe.config_hash and not _failed_before_it_mattered(job, wanted):
         before = known.recipes.get(job.config_hash) if job.config_hash is not None else None
-        return changes(before, recipe)
+        reasons = changes(before, recipe)
+    elif job.status is State.FAILED and (allowed := _changed_settings(job, wanted)):
+        return dict.fromkeys(STAGES, ", ".join(allowed))
     if job.status is State.SUCCEEDED and (broken := _broken_output(job, wanted.output_dir)) is not None:
-        return {"montage": broken}
-    return {}
+        own = reasons.get("montage", FOLLOWS)
+        reasons["montage"] = broken if own.startswith(FOLLOWS) else f"{own}, {broken}"
+    return reasons
+
+
+def _why_waiting(job: Brief, wanted: Wanted) -> str:
+    """Asked for again on other terms, a job that waits is done on those; one that runs, afterwards."""
+    if wanted.force:
+        return FORCED
+    waits = f"already {job.status}" if job.force_id is None else f"already {job.status}, {FORCED}"
+    changed = _changed_options(job, wanted)
+    if not changed:
+        return waits
+    return f"{waits}; {'afterwards' if job.status is State.RUNNING else 'now'} with {', '.join(changed)}"
+
+
+def _changed_options(job: Brief, wanted: Wanted) -> list[str]:
+    """What a command asks of a job otherwise than it was asked before."""
+    if wanted.options is None or job.options == wanted.options.as_json():
+        return []
+    before = _options_of(job)
+    if before is None:
+        return ["the settings and the output folder of this command"]
+    return wanted.options.changes_from(before)
+
+
+def _changed_settings(job: Brief, wanted: Wanted) -> list[str]:
+    """What a failed job may now do that it might not: limits are in no recipe, for they change no result."""
+    before = _options_of(job)
+    if wanted.options is None or before is None:
+        return []
+    return replace(wanted.options, output_dir=before.output_dir).changes_from(before)
+
+
+def _options_of(job: Brief) -> JobOptions | None:
+    """None of a job that has none, or some that nobody understands any more."""
+    try:
+        return None if job.options is None else JobOptions.from_json(job.options)
+    except BadSettings:
+        return None
 
 
 def _failed_before_it_mattered(job: Brief, wanted: Wanted) -> bool:
@@ -202,7 +273,7 @@ def changes(before: Recipe | None, now: Recipe) -> dict[str, str]:
         if found:
             reasons[stage] = found
         elif reasons:
-            reasons[stage] = f"follows {next(iter(reasons))}"
+            reasons[stage] = f"{FOLLOWS}{next(iter(reasons))}"
     return reasons
 
 

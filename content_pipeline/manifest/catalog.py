@@ -34,6 +34,8 @@ class Brief(NamedTuple):
     output_files: list[str]
     stage_keys: dict[str, str]
     results: dict[str, Any]
+    options: dict[str, Any] | None = None
+    force_id: str | None = None
 
 
 @dataclass(frozen=True)

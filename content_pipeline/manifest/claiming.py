@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import product
@@ -26,12 +26,13 @@ def claim(
     queue_type: QueueType,
     lease_s: float,
     job_ids: Sequence[str] | None,
-    config_hash: str | None = None,
+    hash_of: Callable[[Job], str | None] | None = None,
     now_due: bool = False,
 ) -> list[Job]:
     """Take up to `number` due jobs, the highest priority first, under a fresh lease; count the attempt.
 
-    `now_due`: a person asked for these, and they are not to wait out their back-off.
+    `hash_of` says which settings this attempt of a job is made with. `now_due`: a person asked for these, and they
+    are not to wait out their back-off.
     """
     gate = breakers.gate(tx)
     if number < 1 or gate.everything_waits:
@@ -53,9 +54,11 @@ def claim(
     }
     # The audit names the new attempt and its worker, and not the run of the one before.
     numbered = [replace(job, claim_count=job.claim_count + 1, worker_id=worker_id, run_id=None) for job in due]
-    if config_hash is not None:
-        lease["config_hash"] = config_hash  # which settings this attempt is made with
-    move(tx, numbered, Move.CLAIM, "claimed", lease)
+    if hash_of is not None:
+        numbered = [replace(job, config_hash=hash_of(job)) for job in numbered]
+    for config_hash in dict.fromkeys(job.config_hash for job in numbered):
+        alike = [job for job in numbered if job.config_hash == config_hash]
+        move(tx, alike, Move.CLAIM, "claimed", {**lease, "config_hash": config_hash})
     tx.connection.execute(
         sa.insert(attempts),
         [
@@ -72,7 +75,6 @@ def claim(
             lease_token=token,
             cancel_requested=False,
             progress=None,
-            config_hash=job.config_hash if config_hash is None else config_hash,
             lease_expires_at=lease["lease_expires_at"],
             last_heartbeat=tx.now,
             started_at=tx.now,

@@ -24,7 +24,7 @@ from content_pipeline.manifest.sqlite import BUSY_TIMEOUT_MS, FileIdentity, file
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
 from content_pipeline.manifest.turns import turn
 
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0005"
 FOLLOW_TRIES = 10
 
 # A host that vanishes without a word is noticed in a minute, not in the two hours that TCP allows itself.

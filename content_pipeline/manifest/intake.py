@@ -31,7 +31,10 @@ _GIVEN = {
     "max_crashes": "integer",
     "input_size": "bigint",
     "metadata": "text",
+    "options": "text",
+    "force_id": "text",
 }
+_JSON = ("metadata", "options")
 _NEW = {
     "status": f"'{State.PENDING}'",
     "stage_keys": "'{}'",
@@ -51,7 +54,7 @@ _CONSTANTS = ", ".join(_NEW.values())
 
 _SQLITE = f"{_INTO} VALUES ({', '.join('?' * len(_GIVEN))}, ?, ?, ?, ?, {_CONSTANTS}) {_ONCE}"
 _POSTGRES = (
-    f"{_INTO} SELECT {', '.join(name + '::json' if name == 'metadata' else name for name in _GIVEN)}, "
+    f"{_INTO} SELECT {', '.join(name + '::json' if name in _JSON else name for name in _GIVEN)}, "
     f"%s, %s, %s, %s, {_CONSTANTS} "
     f"FROM unnest({', '.join(f'%s::{kind}[]' for kind in _GIVEN.values())}) AS given ({', '.join(_GIVEN)}) {_ONCE}"
 )
@@ -83,6 +86,8 @@ def _row(request: Request) -> tuple[Any, ...]:
         request.max_crashes,
         request.input_size,
         json.dumps(request.metadata) if request.metadata else "{}",
+        None if request.options is None else json.dumps(request.options),
+        request.force_id,
     )
 
 

@@ -32,10 +32,25 @@ class Request:
     max_crashes: int = 2
     input_size: int | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] | None = None
+    force_id: str | None = None
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1 or self.max_crashes < 1:
             raise BadSettings(f"{printable(self.video_path)}: a job needs at least one attempt and one crash")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What jobs that are asked for are to be done with, in place of what was asked before.
+
+    Without `options` they follow the settings as they are when they run. `force_id` names a wish that nothing older
+    be reused; it is kept until it is fulfilled, whatever is asked for after it.
+    """
+
+    options: dict[str, Any] | None = None
+    force_id: str | None = None
+    priority: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,6 +101,8 @@ class Job:
     results: dict[str, Any]
     cost: dict[str, Any]
     metadata: dict[str, Any]
+    options: dict[str, Any] | None
+    force_id: str | None
 
     @property
     def lease(self) -> Lease:

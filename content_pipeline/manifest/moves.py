@@ -35,6 +35,9 @@ NO_LEASE: dict[str, Any] = {
     "run_id": None,
 }
 
+# A job that starts over has a whole budget again.
+FRESH: dict[str, Any] = {"attempt_count": 0, "crash_count": 0, "completed_at": None}
+
 
 class LostLease(PermanentError):
     """Another worker may own the job now: stop, and publish nothing."""

@@ -113,6 +113,10 @@ job_items = sa.Table(
     sa.Column("results", sa.JSON, nullable=False),
     sa.Column("cost", sa.JSON, nullable=False),
     sa.Column("metadata", sa.JSON, nullable=False),
+    # What it is to be done with; without, the settings count as they are when it runs.
+    sa.Column("options", sa.JSON(none_as_null=True)),
+    # Names a wish that nothing older be reused, until it is fulfilled.
+    sa.Column("force_id", sa.String(26)),
     sa.UniqueConstraint("queue_type", "video_path", name="one_job_per_subject"),
 )
 sa.Index(

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.intake import enqueue
-from content_pipeline.manifest.lifecycle import FINISHED, MOVES, IllegalMove, Move, State
-from content_pipeline.manifest.model import Job, QueueType, Request
-from content_pipeline.manifest.moves import CHUNK, UnknownJob, as_job, delete, in_chunks, locked, move
+from content_pipeline.manifest.lifecycle import CLAIMABLE, FINISHED, MOVES, IllegalMove, Move, State
+from content_pipeline.manifest.model import Job, QueueType, Request, Terms
+from content_pipeline.manifest.moves import CHUNK, FRESH, UnknownJob, as_job, delete, in_chunks, locked, move
 from content_pipeline.manifest.schema import (
     attempts,
     breakers,
@@ -26,8 +26,6 @@ from content_pipeline.manifest.schema import (
     videos,
 )
 
-# A job that starts over has a whole budget again.
-FRESH: dict[str, Any] = {"attempt_count": 0, "crash_count": 0, "completed_at": None}
 FORGIVEN: dict[str, Any] = {**FRESH, "error_code": None, "last_error": None}
 
 
@@ -102,10 +100,31 @@ def ask(tx: Transaction, request: Request, reason: str) -> Job:
     job = as_job(tx.connection.execute(locked(sa.select(job_items).where(*its))).one())
     by = _BACK_TO_WORK.get(job.status)
     if by is not None:
-        move(tx, [job], by, reason, {**FORGIVEN, **_soon(tx, request.priority), "metadata": request.metadata})
+        move(tx, [job], by, reason, {**FORGIVEN, **_soon(tx, request.priority), "options": request.options})
     elif job.status is not State.RUNNING:
-        move(tx, [job], Move.ASK, reason, {"metadata": request.metadata})
+        move(tx, [job], Move.ASK, reason, {"options": request.options})
     return job
+
+
+def ask_again(tx: Transaction, job_ids: Sequence[str], reason: str, terms: Terms) -> None:
+    """Have these jobs done on these terms, whatever became of them since they were looked at.
+
+    What succeeded or failed goes back to work. What waits goes on waiting, on the new terms; what runs is done on
+    them afterwards: see `succeed`. Terms without options, which nobody named, change nothing that waits or runs.
+    What a person cancelled or discarded stays so.
+    """
+    asked = {"options": terms.options, **({} if terms.force_id is None else {"force_id": terms.force_id})}
+    for ids in in_chunks(sorted(set(job_ids))):
+        jobs = [job for some in _some_at_a_time(tx, [job_items.c.job_id.in_(ids)]) for job in some]
+        for state, by, fresh in ((State.SUCCEEDED, Move.SPOIL, FRESH), (State.FAILED, Move.RETRY, FORGIVEN)):
+            values = {**fresh, **asked, **_soon(tx, terms.priority)}
+            move(tx, [job for job in jobs if job.status is state], by, reason, values)
+        if terms.options is not None:
+            others = [job for job in jobs if terms.force_id is not None or job.options != terms.options]
+            move(tx, [job for job in others if job.status in CLAIMABLE], Move.ASK, reason, asked)
+            running = [job.job_id for job in others if job.status is State.RUNNING]
+            if running:
+                tx.connection.execute(sa.update(job_items).where(job_items.c.job_id.in_(running)).values(asked))
 
 
 _BACK_TO_WORK = {

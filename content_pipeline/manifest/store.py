@@ -36,6 +36,7 @@ from content_pipeline.manifest.model import (
     Renewal,
     Request,
     Result,
+    Terms,
     Transition,
 )
 from content_pipeline.manifest.moves import held, write_counts
@@ -82,11 +83,12 @@ class Manifest:
         number: int = 1,
         queue_type: QueueType = QueueType.PROCESSING,
         job_ids: Sequence[str] | None = None,
-        config_hash: str | None = None,
+        hash_of: Callable[[Job], str | None] | None = None,
         now_due: bool = False,
     ) -> list[Job]:
+        """`hash_of` gives the `config_hash` that a job is about to be made with."""
         with self._transaction() as tx:
-            return claiming.claim(tx, worker_id, number, queue_type, self._lease_s, job_ids, config_hash, now_due)
+            return claiming.claim(tx, worker_id, number, queue_type, self._lease_s, job_ids, hash_of, now_due)
 
     # --- what a worker says; all of it fenced
 
@@ -106,9 +108,10 @@ class Manifest:
         """What is published; what a job publishes is recorded under its lease."""
         return Publications(self.engine, lease, self._lease_s, self._now)
 
-    def succeed(self, lease: Lease, result: Result) -> None:
+    def succeed(self, lease: Lease, result: Result, claimed: Job | None = None) -> None:
+        """`claimed`: the job as it was when the work began. Asked for on other terms since, it is dirty at once."""
         with self._transaction() as tx:
-            working.succeed(tx, lease, result)
+            working.succeed(tx, lease, result, claimed)
 
     def succeed_calibrating(self, lease: Lease, result: Result, applied: Applied | None) -> bool:
         """What a calibration found counts from the moment it succeeds, or not at all.
@@ -170,6 +173,10 @@ class Manifest:
     def spoil(self, which: Which, reason: str, priority: int | None = None) -> int:
         with self._transaction() as tx:
             return steering.spoil(tx, which, reason, priority)
+
+    def ask_again(self, job_ids: Sequence[str], reason: str, terms: Terms) -> None:
+        with self._transaction() as tx:
+            steering.ask_again(tx, job_ids, reason, terms)
 
     def ask(self, request: Request, reason: str) -> Job:
         with self._transaction() as tx:

@@ -17,6 +17,7 @@ from content_pipeline.manifest.model import Job, Lease, Renewal, Result
 from content_pipeline.manifest.moves import (
     CODE_LENGTH,
     ERROR_LENGTH,
+    FRESH,
     NO_LEASE,
     clean,
     end_attempt,
@@ -77,13 +78,18 @@ def report_run(tx: Transaction, lease: Lease, run_id: str, video_key: str | None
     tx.connection.execute(sa.update(attempts).where(*of_this_attempt).values(run_id=run_id))
 
 
-def succeed(tx: Transaction, lease: Lease, result: Result) -> None:
+def succeed(tx: Transaction, lease: Lease, result: Result, claimed: Job | None = None) -> None:
+    """What was asked for meanwhile, on other terms than the work began with (`claimed`), is not lost: it waits."""
     job = held(tx, lease)
+    as_asked = claimed is None or (job.options, job.force_id) == (claimed.options, claimed.force_id)
     breakers.note_success(tx, job, result.computed)
     kept = {name: value for name, value in asdict(result).items() if value is not None}
     values = {**NO_LEASE, **kept, "completed_at": tx.now, "error_code": None, "last_error": None, "run_id": job.run_id}
-    move(tx, [job], Move.SUCCEED, "succeeded", values)
+    move(tx, [job], Move.SUCCEED, "succeeded", {**values, "force_id": None} if as_asked else values)
     end_attempt(tx, job, "succeeded", cost=result.cost)
+    if not as_asked:
+        done = replace(job, status=State.SUCCEEDED)
+        move(tx, [done], Move.SPOIL, "asked for with other options while it ran", {**FRESH, "available_at": tx.now})
 
 
 def fail(

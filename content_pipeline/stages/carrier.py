@@ -55,12 +55,12 @@ class Carrier:
     """
 
     listener: Listener = field(default_factory=Silent)
-    force: bool = False
+    force_id: str | None = None
     cores: int = 1
     lease: Lease | None = None
 
     def become(self, other: Carrier) -> None:
-        self.listener, self.force, self.cores, self.lease = other.listener, other.force, other.cores, other.lease
+        self.listener, self.force_id, self.cores, self.lease = other.listener, other.force_id, other.cores, other.lease
 
 
 class Sender:

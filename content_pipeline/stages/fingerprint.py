@@ -42,11 +42,17 @@ def fingerprint(bench: Workbench, video_key: str) -> Content:
 def _read(bench: Workbench, source: Source, known: KnownVideo) -> Fingerprint:
     """What the file holds; nothing is read while its signature is the one last read."""
     unchanged = known.full is not None and known.signature == str(source.signature)
-    if known.full is not None and unchanged and not bench.must_make(f"digest of {known.key}"):
+    if known.full is not None and unchanged and not _must_read(bench, known.full):
         return Fingerprint(known.quick, known.full, source.signature.size_bytes)
     content = read_fingerprint(source, lambda fraction: bench.progress("fingerprint", fraction), bench.cores)
     bench.videos.save(replace(known, signature=str(source.signature), quick=content.quick, full=content.full))
     return content
+
+
+def _must_read(bench: Workbench, full: str) -> bool:
+    """Forced, the file is read again; once, for then there is an artifact that was made for it."""
+    key = bench.stage_key("fingerprint", content=full)
+    return bench.force_id is not None and bench.reusable("fingerprint", key) is None
 
 
 def _describe(draft: Draft, bench: Workbench, source: Source, content: Fingerprint) -> None:

@@ -42,8 +42,7 @@ class Workbench:
     publications: Publications
     progress: Progress = no_progress
     cores: int = 1  # how many this video may use
-    force: bool = False  # make everything anew, whatever exists; once
-    made: set[str] = field(default_factory=set)
+    force_id: str | None = None  # reuse nothing but what was made for this wish
     _settings_digests: dict[Stage, str] = field(default_factory=dict, init=False)  # asked for thousands of times
 
     def stage_key(self, stage: Stage, **inputs: object) -> str:
@@ -53,12 +52,14 @@ class Workbench:
         settings = self._settings_digests[stage]
         return digest_of({"stage": stage, "version": VERSIONS[stage], "settings": settings, "inputs": inputs})
 
-    def must_make(self, what: str) -> bool:
-        """Whether this is to be made anew although it may exist; the first time it is asked for, if at all."""
-        if not self.force or what in self.made:
-            return False
-        self.made.add(what)
-        return True
+    def reusable(self, stage: Stage, key: str) -> Artifact | None:
+        """The artifact, if it is there, intact, and not to be made anew.
+
+        Whether a forced job has made it already is written in the artifact itself: whoever goes on with the job
+        after its worker died makes the rest anew, and nothing twice.
+        """
+        found = self.artifacts.find(stage, key)
+        return found if found is not None and self.force_id in (None, found.force_id) else None
 
     @contextmanager
     def open_video(self, key: str) -> Iterator[tuple[Source, KnownVideo]]:
@@ -128,10 +129,10 @@ def obtain(bench: Workbench, stage: Stage, key: str, make: Callable[[Draft], Non
     """Find the artifact of this key intact, or make it."""
     started = time.monotonic()
     with bench.artifacts.only_one(stage, key):  # the same content twice in a library is still done once
-        found = None if bench.must_make(key) else bench.artifacts.find(stage, key)
+        found = bench.reusable(stage, key)
         if found is not None:
             return StageResult(stage, key, found, True, time.monotonic() - started)
-        with bench.artifacts.draft(stage, key) as draft:
+        with bench.artifacts.draft(stage, key, bench.force_id) as draft:
             make(draft)
         reached(f"{stage}_sealed")
     made = bench.artifacts.find(stage, key)

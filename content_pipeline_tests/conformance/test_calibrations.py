@@ -27,7 +27,7 @@ def see(manifest: Manifest, root: Path, name: str, key: str) -> None:
 
 
 def ask(manifest: Manifest, library: Path = A, **wish: float) -> Job:
-    request = Request(str(library), str(library), QueueType.CALIBRATION, metadata={"calibration": wish})
+    request = Request(str(library), str(library), QueueType.CALIBRATION, options={"calibration": wish})
     return manifest.ask(request, "asked for")
 
 
@@ -170,18 +170,18 @@ def test_a_reset_wins_over_a_calibration_that_is_being_made(manifest: Manifest) 
 
 def test_whoever_asks_and_claims_gets_what_was_asked_or_is_shown_who_works_on_it(manifest: Manifest) -> None:
     def asked(value: float, worker: str) -> tuple[Job, Job | None]:
-        request = Request(str(A), str(A), QueueType.CALIBRATION, metadata={"calibration": {"values": [value]}})
+        request = Request(str(A), str(A), QueueType.CALIBRATION, options={"calibration": {"values": [value]}})
         return manifest.ask_and_claim(request, "asked for", worker)
 
     ask(manifest, montage_s=60)  # another's wish that waits gives way
     _, first = asked(4, "first")
-    assert first is not None and first.metadata == {"calibration": {"values": [4]}}
+    assert first is not None and first.options == {"calibration": {"values": [4]}}
     found, second = asked(6, "second")
     assert (second, found.status, found.worker_id) == (None, State.RUNNING, "first")
-    assert manifest.get(first.job_id).metadata == first.metadata
+    assert manifest.get(first.job_id).options == first.options
     manifest.succeed_calibrating(first.lease, Result(), applied(A, 4))
     _, again = asked(6, "second")
-    assert again is not None and again.metadata == {"calibration": {"values": [6]}}
+    assert again is not None and again.options == {"calibration": {"values": [6]}}
     assert manifest.check() == []
 
 
@@ -199,7 +199,7 @@ def test_asking_again_puts_the_new_wish_in_place_of_the_old(manifest: Manifest) 
     first = ask(manifest, montage_s=60)
     again = ask(manifest, per_hour=5)
     assert first.job_id == again.job_id
-    assert claim(manifest).metadata == {"calibration": {"per_hour": 5}}
+    assert claim(manifest).options == {"calibration": {"per_hour": 5}}
 
 
 @pytest.mark.parametrize("end", ["succeeded", "failed", "cancelled", "discarded"])
@@ -218,14 +218,14 @@ def test_asking_again_brings_back_a_job_that_has_ended(manifest: Manifest, end: 
         manifest.discard(which)
     assert str(manifest.get(job.job_id).status) == end
     ask(manifest, montage_s=60)
-    assert claim(manifest).metadata == {"calibration": {"montage_s": 60}}
+    assert claim(manifest).options == {"calibration": {"montage_s": 60}}
 
 
 def test_asking_for_what_is_being_done_changes_nothing(manifest: Manifest) -> None:
     ask(manifest, montage_s=60)
     running = claim(manifest)
     again = ask(manifest, per_hour=5)
-    assert (again.status, again.metadata) == (State.RUNNING, {"calibration": {"montage_s": 60}})
+    assert (again.status, again.options) == (State.RUNNING, {"calibration": {"montage_s": 60}})
     assert manifest.claim("other", queue_type=QueueType.CALIBRATION, now_due=True) == []
     manifest.succeed_calibrating(running.lease, Result(), None)
     assert moves(manifest, running.job_id) == ["pending->pending", "pending->running", "running->succeeded"]

@@ -105,7 +105,7 @@ def test_a_claim_gives_a_lease_and_counts_the_attempt(manifest: Manifest, clock:
 
 def test_a_claim_says_which_settings_it_is_made_with(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a")
-    (job,) = manifest.claim("worker", config_hash="c" * 64)
+    (job,) = manifest.claim("worker", hash_of=lambda job: "c" * 64)
     assert job == manifest.get(job_id)
     assert job.config_hash == "c" * 64
 

@@ -202,6 +202,27 @@ def test_what_was_published_before_is_known_afterwards(empty_url: str) -> None:
     engine.dispose()
 
 
+@pytest.mark.parametrize("revision", ["0003", "0004"])
+def test_jobs_from_before_follow_the_settings_and_calibrations_keep_what_was_asked(
+    empty_url: str, revision: str
+) -> None:
+    engine = _plain_engine(empty_url)
+    migrate.upgrade(engine, revision)
+    with engine.connect() as connection:
+        connection.exec_driver_sql(OLD_JOB.format(job="j1", path="/games/a.mp4", digest="0" * 64))
+        connection.exec_driver_sql(OLD_JOB.format(job="j2", path="/games", digest="0" * 64))
+        asked = '{"calibration": {"montage_s": 60.0}}'
+        calibration = f"UPDATE job_items SET queue_type = 'calibration', metadata = '{asked}' WHERE job_id = 'j2'"
+        connection.exec_driver_sql(calibration)
+        connection.commit()
+    engine.dispose()
+    engine = open_engine(empty_url)
+    video, calibration = Manifest(engine).list()
+    assert (video.options, video.force_id, video.metadata) == (None, None, {})
+    assert (calibration.options, calibration.metadata) == ({"calibration": {"montage_s": 60.0}}, {})
+    engine.dispose()
+
+
 def test_paths_are_kept_in_the_order_of_their_bytes(empty_url: str) -> None:
     engine = open_engine(empty_url)
     if engine.dialect.name == "postgresql":

@@ -328,7 +328,7 @@ def test_while_the_work_is_paused_a_calibration_waits_and_says_so(two_libraries:
     manifest.fail(held.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
     with pytest.raises(Paused, match="is waiting: work is paused"):
         calibrate(two_libraries, **NOTHING)
-    assert job_of(two_libraries).metadata["calibration"]["values"] == [100.0]
+    assert job_of(two_libraries).options["calibration"]["values"] == [100.0]
     manifest.close_breakers()
     assert calibrate(two_libraries, **NOTHING) == 100
 

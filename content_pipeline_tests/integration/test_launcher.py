@@ -1,5 +1,6 @@
 """The run launcher, judged by killing what it is made of: real runs, a real supervisor, real children."""
 
+import json
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from content_pipeline.agenda import recipe_of
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.launcher.dispatch import due_deliveries
 from content_pipeline.launcher.names import JOB_TAG, PARENT_RUN_TAG, VIDEO_ASSETS
@@ -351,6 +353,66 @@ def test_a_manifest_that_is_deleted_mid_run_loses_nothing(long_game: LaunchedPro
     assert _computed(long_game, again) == {"montage"}
     assert long_game.job("game.mp4").status is State.SUCCEEDED
     assert long_game.manifest.check() == []
+
+
+def _ask(project: LaunchedProject, *flags: str) -> None:
+    """As a person does who registers recordings and leaves the work to the daemon."""
+    command = [sys.executable, "-m", "content_pipeline.cli", "process", "--input", str(project.library)]
+    subprocess.run([*command, "--no-process", *flags], capture_output=True, check=True)
+
+
+def _clips(folder: Path) -> int:
+    (document,) = folder.glob("*.json")
+    return len(json.loads(document.read_text())["cuts"])
+
+
+@pytest.fixture
+def two_highlights(project: LaunchedProject, samples_folder: Path) -> LaunchedProject:
+    two = samples.recording(samples_folder, "two.mp4", seconds=40, bursts=((10, 11), (30, 31)))
+    shutil.copy(two, project.library / "game.mp4")
+    return project
+
+
+def test_a_command_s_job_is_dispatched_with_its_own_settings_and_the_daemon_s_with_those_of_the_file(
+    two_highlights: LaunchedProject, tmp_path: Path
+):
+    game = two_highlights
+    _ask(game, "-o", "foo", "--max-segments", "1")
+    (run,) = game.launch_due().values()
+    assert game.ends(run) is SUCCESS
+    assert _clips(tmp_path / "foo") == 1
+    assert not game.output.exists()
+    job = game.job("game.mp4")
+    assert game.ends(game.launch_by_hand(job.video_key)) is SUCCESS  # whoever works on it: as it was asked for
+    assert (_clips(tmp_path / "foo"), game.output.exists()) == (1, False)
+    assert game.job("game.mp4").config_hash == job.config_hash
+
+    game.enqueue()  # as the nightly backfill does: with the settings as they are, and as they will be
+    assert game.job("game.mp4").options is None
+    game.set(RENDER__CRF="20")
+    (run,) = game.launch_due().values()
+    assert game.ends(run) is SUCCESS
+    assert _clips(game.output) == 2
+    assert game.job("game.mp4").config_hash == recipe_of(game.settings).config_hash
+
+
+def test_a_force_reaches_the_supervisor_and_outlives_its_children(two_highlights: LaunchedProject):
+    game = two_highlights
+    game.enqueue()
+    (run,) = game.launch_due().values()
+    assert game.ends(run) is SUCCESS
+    artifacts = game.state / "artifacts"
+    before = {path: path.stat().st_ino for path in artifacts.glob("*/*/*")}
+    _ask(game, "-o", str(game.output), "--force")
+    os.kill(game.supervisor(), signal.SIGKILL)
+    eventually(lambda: game.spool.supervisor() is None, "the supervisor is gone")
+    game.set(KILL_AT="child:detections_sealed")  # for the next one
+    (run,) = game.launch_due().values()
+    assert game.ends(run) is SUCCESS
+    job = game.job("game.mp4")
+    assert (job.crash_count, job.force_id) == (1, None)
+    assert all(path.stat().st_ino != inode for path, inode in before.items())
+    assert _computed(game, run) == {"fingerprint", "energy", "montage"}  # the dead child had made the detections
 
 
 def _steps_started(project: LaunchedProject, run_id: str) -> list[str]:

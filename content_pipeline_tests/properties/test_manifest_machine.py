@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import IllegalMove, State
-from content_pipeline.manifest.model import Job, Lease, QueueType, Request, Result
+from content_pipeline.manifest.model import Job, Lease, QueueType, Request, Result, Terms
 from content_pipeline.manifest.moves import LostLease
 from content_pipeline.manifest.steering import Which
 from content_pipeline.manifest.store import Manifest
@@ -157,6 +157,11 @@ class TwoManifests(RuleBasedStateMachine):
     @rule(path=st.none() | subjects, name=st.sampled_from(list(ORDERS)))
     def order(self, path: str | None, name: str) -> None:
         self._each(lambda manifest: ORDERS[name](manifest, self._which(manifest, path)))
+
+    @rule(path=subjects, options=st.sampled_from([None, {"o": 1}, {"o": 2}]), force_id=st.none() | st.just("force"))
+    def ask_again(self, path: str, options: dict[str, Any] | None, force_id: str | None) -> None:
+        terms = Terms(options, force_id)
+        self._each(lambda manifest: manifest.ask_again(self._which(manifest, path).job_ids or [], "asked", terms))
 
     @rule(dead=st.lists(st.sampled_from(WORKERS), max_size=1))
     def rescue(self, dead: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,8 @@ import click
 from content_pipeline.cli.live import audio_track
 from content_pipeline.cli.printing import print_document, print_result, scope_in_words, wished
 from content_pipeline.cli.queue.options import manifest_of, queue_options, which_of, which_options
-from content_pipeline.errors import hint_for, printable
+from content_pipeline.errors import BadSettings, hint_for, printable
+from content_pipeline.job_options import JobOptions
 from content_pipeline.library.keys import one_spelling
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.catalog import Catalog
@@ -171,11 +172,27 @@ def _print_job(job: Job, status: str) -> None:
     facts = job.results.get("facts", {})
     if track := audio_track(facts.get("track"), facts.get("tracks")):
         print_result(track)
+    for line in _as_asked(job):
+        print_result(line)
     for path in job.output_files:
         print_result(f"output {printable(path)}")
     for stage, cost in job.cost.items():
         how = "reused" if cost.get("reused") else "computed"
         print_result(f"{stage:<12} {how:<9} {cost['wall_s']:.2f} s, {cost['cpu_s']:.2f} s of CPU")
+
+
+def _as_asked(job: Job) -> Iterator[str]:
+    """What a command asked of it; one that follows the settings has nothing to tell."""
+    if job.queue_type is QueueType.PROCESSING and job.options is not None:
+        try:
+            options = JobOptions.from_json(job.options)
+        except BadSettings as error:
+            yield str(error)
+            return
+        values = ", ".join(f"{key} {value}" for key, value in options.settings.items())
+        yield f"asked for: output folder {printable(options.output_dir)}; {values if values else 'default settings'}"
+    if job.force_id is not None:
+        yield "forced: nothing older is reused"
 
 
 def _as_applied(job: Job, in_force: Applied | None) -> str:

@@ -12,6 +12,7 @@ from content_pipeline.cli.main import EXIT_SOME_FAILED
 from content_pipeline.cli.printing import print_error, print_note
 from content_pipeline.cli.queue.options import queue_options, settings_of
 from content_pipeline.errors import code_of, hint_for, printable
+from content_pipeline.job_options import is_kept
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.opening import open_named_manifest
 from content_pipeline.settings import Settings
@@ -28,6 +29,7 @@ def process(workers: int | None, max_jobs: int | None, **given: Any) -> int:
     from content_pipeline.library.scan import Scan
 
     as_json = given.pop("as_json")
+    _tell_what_does_not_count(given["assignments"])
     settings = settings_of(given, workers=workers)
     # First, for they say what videos are decided with.
     calibrated, failed = _calibrate(settings, max_jobs)
@@ -36,6 +38,13 @@ def process(workers: int | None, max_jobs: int | None, **given: Any) -> int:
     nothing_new = Scan(Path.cwd(), (), (), {})
     code = finish(request, nothing_new, *run_batch(nothing_new, request, queued=True, max_jobs=left))
     return EXIT_SOME_FAILED if failed and not code else code
+
+
+def _tell_what_does_not_count(assignments: tuple[str, ...]) -> None:
+    """A command's jobs are done with what that command said."""
+    named = [key for key in (assignment.partition("=")[0].strip() for assignment in assignments) if is_kept(key)]
+    if named:
+        print_note(f"{', '.join(named)}: jobs of `content-ai process` keep its settings; ask again to change them.")
 
 
 def _calibrate(settings: Settings, most: int | None) -> tuple[int, int]:
