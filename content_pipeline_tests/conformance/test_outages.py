@@ -89,7 +89,7 @@ TROUBLES: list[tuple[Trouble, type[PipelineError], str]] = [
     (away, DatabaseAway, "does not answer"),
     (full, DatabaseAway, "too many clients"),
     (read_only, DatabaseReadOnly, "takes no writes now"),
-    (slow, DatabaseBusy, "statement timeout"),
+    (slow, DatabaseBusy, "canceling statement"),
     (locked, DatabaseBusy, "lock timeout"),
 ]
 

@@ -8,13 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from content_pipeline.errors import ForeignDatabase, ManifestDamaged
 from content_pipeline.manifest.database import Access, open_engine
+from content_pipeline.manifest.migrate import upgrade
 from content_pipeline.manifest.model import Request
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.manifest.recognition import APPLICATION_ID, Holds, look_at_file
 from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import load
 
 
@@ -109,18 +112,20 @@ def test_tables_of_others_that_came_into_a_manifest_do_not_make_it_foreign(tmp_p
     open_engine(f"sqlite:///{tmp_path}/queue.db").dispose()
 
 
+OLD_VIDEO = """INSERT INTO videos (path, root, key, signature, quick, first_seen, last_seen)
+VALUES ('/a.mp4', '/', 'a-key', 'sig', 'quick', '2026-01-01 00:00:00', '2026-01-01 00:00:00')"""
+
+
 def test_who_looks_at_an_old_manifest_sees_everything_and_changes_nothing(tmp_path: Path) -> None:
     settings = load(flags={"state_dir": tmp_path}, env={}).settings
-    manifest = open_manifest(settings)
-    manifest.enqueue([Request("/a", "/")])
-    manifest.engine.dispose()
-    executed(
-        tmp_path / "queue.db", "DROP TABLE publications", "UPDATE alembic_version SET version_num = '0003'"
-    ).close()
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/queue.db")
+    upgrade(engine, "0003")
+    engine.dispose()
+    executed(tmp_path / "queue.db", OLD_VIDEO).close()
     before = everything_in(tmp_path)
     seen = open_manifest(settings, Access.READ)
-    assert [job.video_path for job in seen.list()] == ["/a"]
-    assert seen.check() == []
+    assert [video.key for video in VideoStore(seen.engine).all()] == ["a-key"]
+    assert seen.list() == [] and seen.check() == []
     assert everything_in(tmp_path) == before
 
 
