@@ -233,7 +233,7 @@ def test_what_cannot_be_calibrated_is_refused_by_name(two_libraries: Project, bu
         calibrate(two_libraries, calibration__setting="rms_threshold", calibration__values="0.1,11")
     assert calibrator(two_libraries).manifest.find(QueueType.CALIBRATION, str(two_libraries.library)) is None
     shutil.rmtree(two_libraries.settings().state_dir / "artifacts" / "energy")
-    with pytest.raises(NoCurves, match="none of its 1 videos"):
+    with pytest.raises(NoCurves, match="no video has curves yet"):
         calibrate(two_libraries, **NOTHING)
     failed = job_of(two_libraries)
     assert (failed.status, failed.error_code) == (State.FAILED, "no_curves")
@@ -365,14 +365,14 @@ def test_one_that_is_taken_up_again_goes_by_all_that_it_was_asked_under(two_libr
 
 
 @pytest.mark.parametrize(
-    "metadata", [{"calibration": {"values": ["much"]}}, {"detection": "loud"}, {"output": {"gone": 1}}]
+    "options", [{"calibration": {"values": ["much"]}}, {"detection": "loud"}, {"output": {"gone": 1}}]
 )
 def test_one_that_cannot_be_understood_fails_by_name_and_the_next_is_done(
-    two_libraries: Project, metadata: dict[str, Any]
+    two_libraries: Project, options: dict[str, Any]
 ):
     asked = calibrator(two_libraries, **NOTHING)
     request = asked._request(two_libraries.library)
-    asked.manifest.ask(replace(request, metadata=metadata), "asked for by a test")
+    asked.manifest.ask(replace(request, options=options), "asked for by a test")
     asked.manifest.ask(asked._request(two_libraries.library.parent / "elsewhere"), "asked for by a test")
     outcomes = {Path(job.library).name: outcome for job, outcome in calibrator(two_libraries).take_all()}
     assert isinstance(outcomes["library"], BadSettings)

@@ -170,7 +170,7 @@ def test_a_run_that_has_to_wait_says_why(game: LaunchedProject):
         (job,) = game.manifest.claim("somebody")
         game.manifest.fail(job.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
         run = game._launch(instance, due.partition_key, f"{job.job_id}:{job.claim_count + 1}")
-    eventually(lambda: any("Waiting: its job waits" in message for message in game.messages(run)), "it says why")
+    eventually(lambda: any("Waiting: its job is waiting" in message for message in game.messages(run)), "it says why")
     with game.instance() as instance:
         assert instance.run_launcher.terminate(run)
     assert game.ends(run, 30) is CANCELED
