@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -291,7 +292,7 @@ def _changed(stage: str, before: Recipe, now: Recipe) -> str:
 def _broken_output(job: Brief, output_dir: str) -> str | None:
     """The first output that is not as it was left, or not where it is wanted, by `stat` alone."""
     for path, (size_bytes, mtime_ns) in job.results.get("output_stats", {}).items():
-        if not path.startswith(f"{output_dir}/"):
+        if not path.startswith(f"{output_dir}/") and not _is_in(path, output_dir):
             return f"output folder {Path(path).parent} -> {output_dir}"
         try:
             status = Path(path).stat()
@@ -302,6 +303,11 @@ def _broken_output(job: Brief, output_dir: str) -> str | None:
         if status.st_nlink > 1 and not job.results.get(OWN_COPIES):
             return f"output shares its bytes with the cache: {path}"
     return None
+
+
+def _is_in(path: str, folder: str) -> bool:
+    """Whether a path leads there by another name of the folder."""
+    return os.path.realpath(Path(path).parent) == os.path.realpath(folder)
 
 
 def expected_seconds(videos: Sequence[PlannedVideo], costs: Iterable[Mapping[str, Any]]) -> dict[Path, float | None]:

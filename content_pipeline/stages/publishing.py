@@ -35,7 +35,7 @@ from content_pipeline.artifacts import Artifact, fsync, sha256_of
 from content_pipeline.errors import FileInUse, from_own_folder, printable
 from content_pipeline.failpoints import reached
 from content_pipeline.filesystem import is_open_for_writing
-from content_pipeline.manifest.publications import Publication, Publications
+from content_pipeline.manifest.publications import Publication, Publications, place_of
 from content_pipeline.settings import digest_of
 from content_pipeline.stages.output_names import Name, base_of, numbered_file
 from content_pipeline.stages.replacing import (
@@ -177,12 +177,12 @@ class _Publisher:
         _recover(self.records, self.folder, self._held)
         written: list[Path] = []
         for _ in range(ROUNDS):
-            here = [row for row in self.records.of(self.owner) if row.path.parent == self.folder and not row.kept]
+            here, respelled = self._here()
             targets = self._targets(here)
             left = self._place(targets, _without(here, targets), written)
             if left is None:
                 continue  # somebody saved a file in this moment: look again
-            notes = self._settle(targets, left, here)
+            notes = self._settle(targets, left, here, respelled)
             reached("published")
             files = {target.path: target.piece.sha256 for target in targets}
             return Published(files, tuple(written), tuple(notes), tuple(self.records.of(self.owner)))
@@ -193,6 +193,19 @@ class _Publisher:
         """What we are about to publish is ours wherever it is found, also when the manifest was lost."""
         return frozenset(piece.sha256 for piece in self.pieces)
 
+    def _here(self) -> tuple[list[Publication], list[Publication]]:
+        """What is published in this folder; and rows that call the folder by another name, through a link or `..`."""
+        rows = [row for row in self.records.of(self.owner) if not row.kept]
+        here = {place_of(row.path): row for row in rows if row.path.parent == self.folder}
+        real = os.path.realpath(self.folder)
+        respelled = [
+            row for row in rows if row.path.parent != self.folder and os.path.realpath(row.path.parent) == real
+        ]
+        for row in respelled:
+            path = self.folder / row.path.name
+            here.setdefault(place_of(path), replace(row, path=path))
+        return list(here.values()), respelled
+
     # --- deciding where each piece goes
 
     def _targets(self, here: Sequence[Publication]) -> list[_Target]:
@@ -200,19 +213,19 @@ class _Publisher:
             return []
         first, *others = self.pieces
         leader = self._leader(first, here)
-        return [leader, *(self._beside(base_of(leader.path), piece) for piece in others)]
+        return [leader, *(self._beside(base_of(leader.path), piece, here) for piece in others)]
 
     def _leader(self, piece: Piece, here: Sequence[Publication]) -> _Target:
         """The montage decides what its files are called; one that is as it should be is not moved."""
         recorded = [row for row in here if row.file == piece.file]
         for row in recorded:
-            target = _Target(piece, row.path, self._look(row.path), None)
+            target = _Target(piece, row.path, self._look(row.path, here), None)
             if target.is_current:
                 return target
         blocked_by = None
         for base in self._bases([*recorded, *here], piece.ending):
             path = self.folder / f"{base}{piece.ending}"
-            looked = self._look(path)
+            looked = self._look(path, here)
             if looked.is_usable:
                 return _Target(piece, path, looked, blocked_by)
             blocked_by = path if blocked_by is None else blocked_by
@@ -224,19 +237,21 @@ class _Publisher:
         is_taken = owner is not None and owner.owner != self.owner
         return self.name.bases(base_of(recorded[0].path) if recorded else None, is_taken)
 
-    def _beside(self, base: str, piece: Piece) -> _Target:
+    def _beside(self, base: str, piece: Piece, here: Sequence[Publication]) -> _Target:
         wanted = self.folder / f"{base}{piece.ending}"
         for number in count(1):
             path = numbered_file(wanted, number)
-            looked = self._look(path)
+            looked = self._look(path, here)
             if looked.is_usable:
                 return _Target(piece, path, looked, None if number == 1 else wanted)
         raise AssertionError("numbers do not end")
 
-    def _look(self, path: Path) -> _Looked:
-        row = self.records.at([path]).get(path)
-        if row is not None and row.owner != self.owner:
-            return _Looked(theirs=True)
+    def _look(self, path: Path, here: Sequence[Publication]) -> _Looked:
+        row = next((row for row in here if place_of(row.path) == place_of(path)), None)
+        if row is None:
+            other = self.records.at([path]).get(path)
+            if other is not None and other.owner != self.owner:
+                return _Looked(theirs=True)
         try:
             status = path.lstat()
             if not stat.S_ISREG(status.st_mode):
@@ -280,7 +295,11 @@ class _Publisher:
         return Publication(target.path, self.owner, target.piece.file, target.piece.sha256, target.looked.sha256)
 
     def _settle(
-        self, targets: Sequence[_Target], left: Sequence[Publication], here: Sequence[Publication]
+        self,
+        targets: Sequence[_Target],
+        left: Sequence[Publication],
+        here: Sequence[Publication],
+        respelled: Sequence[Publication],
     ) -> list[str]:
         """Take away what no longer holds, and record how everything was left. Returns what to tell of it."""
         token, removed, kept, missing = token_of(self.records.lease), [], [], []
@@ -292,10 +311,10 @@ class _Publisher:
                 removed.append(row)
             else:
                 kept.append(replace(row, kept=True, replaces=None, mtime_ns=0))
-        if leaving or {replace(row, job_id=None) for row in here} != set(left):
+        if leaving or respelled or {replace(row, job_id=None) for row in here} != set(left):
             if self.folder.is_dir():
                 fsync(self.folder)
-            self.records.settle([*left, *kept], [*removed, *missing])
+            self.records.settle([*left, *kept], [*removed, *missing, *respelled])
         return [*self._told_of_kept(targets, kept), *self._told_of_removed(targets, removed)]
 
     # --- telling

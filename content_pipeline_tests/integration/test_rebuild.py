@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -275,3 +275,21 @@ def test_the_records_stay_small(as_it_was: AsItWas):
             entries = [record.asset_materialization.metadata for record in found]
             ours = ("files", "quick_digest", "recipe", "config_hash", "stage_keys", "facts", "outputs")
             assert all(sum(len(str(one[key].value)) for key in ours if key in one) < most for one in entries)
+
+
+def test_what_was_published_where_is_known_again(processed: Project, tmp_path: Path):
+    processed.process(**SHORT, output_dir=tmp_path / "elsewhere")
+    montage = next(processed.output.glob("*.mp4"))
+    montage.write_bytes(b"my edit")
+    processed.process(**SHORT)
+    before = {replace(one, job_id=None) for one in opened(processed).publications().all()}
+    assert {one.path.parent for one in before} == {processed.output, tmp_path / "elsewhere"}
+    assert {one.path for one in before if one.kept} == {montage}
+    database(processed).unlink()
+    elsewhere = next((tmp_path / "elsewhere").glob("*.mp4"))
+    elsewhere.write_bytes(b"another edit")
+    processed.process(**SHORT)
+    assert {replace(one, job_id=None) for one in opened(processed).publications().all()} == before
+    processed.process(**SHORT, detection__rms_threshold=10.0)
+    processed.process(**SHORT, detection__rms_threshold=10.0, output_dir=tmp_path / "elsewhere")
+    assert (montage.read_bytes(), elsewhere.read_bytes()) == (b"my edit", b"another edit")

@@ -1,11 +1,13 @@
 """What a person changes, and what is recomputed: the promise of the README, line by line, on real files."""
 
+import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from content_pipeline.manifest.database import open_engine
 from content_pipeline.stages.workbench import VERSIONS
 from content_pipeline_tests import samples
 from content_pipeline_tests.processing import ALL, Project, computed
@@ -183,3 +185,23 @@ def test_a_bit_rate_joins_anew_and_cuts_nothing(processed: Project):
     joined = again(processed, render__audio_bitrate_kbps=128)
     assert computed(joined) == {"montage"}
     assert joined.facts["clips_reused"] == 3
+
+
+def test_an_output_that_is_a_hard_link_into_the_cache_becomes_a_file_of_its_own(processed: Project):
+    """As an earlier version published them."""
+    montage = Path(again(processed).outputs[0])
+    (cached,) = (processed.settings().state_dir / "artifacts" / "montage").rglob("montage.mp4")
+    os.utime(cached, ns=(montage.stat().st_atime_ns, montage.stat().st_mtime_ns))
+    montage.unlink()
+    os.link(cached, montage)
+    assert again(processed).written == (), "whoever links a file of ours may"
+    engine = open_engine(processed.settings().manifest_url)
+    with engine.begin() as connection:
+        results = json.loads(connection.exec_driver_sql("SELECT results FROM job_items").scalar_one())
+        del results["own_copies"]
+        connection.exec_driver_sql("UPDATE job_items SET results = ?", (json.dumps(results),))
+    upgraded = again(processed)
+    assert (computed(upgraded), upgraded.written) == (set(), (str(montage),))
+    assert (montage.stat().st_nlink, cached.stat().st_nlink) == (1, 1)
+    assert montage.read_bytes() == cached.read_bytes()
+    assert again(processed).written == ()

@@ -215,6 +215,20 @@ def hash_if_there(path: str) -> str | None:
     return sha256_of(Path(path)) if Path(path).exists() else None
 
 
+def test_a_folder_under_another_name_is_the_same_folder(desk: Desk, tmp_path: Path) -> None:
+    desk.publish("one")
+    (tmp_path / "link").symlink_to(desk.output)
+    for name in ("link", "output/../link", "output"):
+        word = f"published in {name}"
+        desk.publish(word, tmp_path / name)
+        assert desk.files() == group("game", word)
+        assert desk.manifest.check(hash_if_there) == []
+        assert {row.path.parent for row in desk.records.all()} == {tmp_path / name}
+    (desk.output / "game.mp4").write_text("my edit")
+    desk.publish(None, tmp_path / "link")
+    assert desk.files() == {"game.mp4": "my edit"}
+
+
 # --- names
 
 
