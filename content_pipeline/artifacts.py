@@ -16,20 +16,19 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from content_pipeline.errors import from_own_folder
+from content_pipeline.file_locks import file_lock, remove_left_locks
 from content_pipeline.private_files import private_file, private_folder
 from content_pipeline.settings import digest_of
 
 INDEX_NAME = "artifact.json"
 LOCK_NAME = ".lock"
 READ_BYTES = 1 << 20
-ASK_AGAIN_S = 1.0
-MAKER_BYTES = 200
 
 
 @dataclass(frozen=True)
@@ -116,33 +115,14 @@ class ArtifactStore:
 
         The lock only saves work: two who make the same thing at once make it twice, and nothing breaks.
         """
-        folder = self.root / ".locks"
-        try:
-            private_folder(folder)
-            lock = private_file(folder / f"{stage}-{key[:32]}").open("r+")
-        except OSError as error:
-            raise from_own_folder(error, folder) from error
-        with lock:
-            self._wait_for(lock)
+        with ExitStack() as held:
+            try:
+                private_folder(self._locks)
+                path = self._locks / f"{stage}-{key[:32]}"
+                held.enter_context(file_lock(path, self.patience_s, self._maker.name, self._maker.is_current))
+            except OSError as error:
+                raise from_own_folder(error, self._locks) from error
             yield
-
-    def _wait_for(self, lock: IO[str]) -> None:
-        """Until the lock is ours, or there is nobody left to wait for."""
-        ask_again_s = time.monotonic()
-        give_up_s = ask_again_s + self.patience_s
-        while not try_lock(lock):
-            now_s = time.monotonic()
-            if now_s > give_up_s:
-                return
-            if now_s >= ask_again_s:
-                holder = os.pread(lock.fileno(), MAKER_BYTES, 0).decode(errors="replace")
-                if holder and not self._maker.is_current(holder):
-                    return
-                ask_again_s = now_s + ASK_AGAIN_S
-            time.sleep(0.1)
-        with suppress(OSError):  # on a full disk they wait for us as long as for anybody
-            os.ftruncate(lock.fileno(), 0)
-            os.pwrite(lock.fileno(), self._maker.name.encode(), 0)
 
     @contextmanager
     def draft(self, stage: str, key: str, force_id: str | None = None) -> Iterator[Draft]:
@@ -174,7 +154,8 @@ class ArtifactStore:
         return removed
 
     def sweep(self, older_than_s: float = 60.0) -> int:
-        """Remove the drafts of processes that died; a living owner holds a lock on its own."""
+        """Remove the drafts and locks of processes that died; a living owner holds a lock on its own."""
+        remove_left_locks(self._locks)
         abandoned = self.abandoned_drafts(older_than_s)
         for folder in abandoned:
             shutil.rmtree(folder, ignore_errors=True)
@@ -185,17 +166,12 @@ class ArtifactStore:
         drafts = sorted([*(self.root / ".drafts").glob("*"), *self.root.glob("tmp*")])
         return [folder for folder in drafts if _is_abandoned(folder, older_than_s)]
 
+    @property
+    def _locks(self) -> Path:
+        return self.root / ".locks"
+
     def _folder(self, stage: str, key: str) -> Path:
         return self.root / stage / key[:2] / key
-
-
-def try_lock(file: IO[str], shared: bool = False) -> bool:
-    """Take a lock that ends with the process, without waiting; False when somebody else has it."""
-    try:
-        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextmanager

@@ -20,9 +20,10 @@ from typing import IO, Any
 
 import dagster as dg
 
-from content_pipeline.artifacts import try_lock, write_whole
+from content_pipeline.artifacts import write_whole
 from content_pipeline.database_url import slow_digest
 from content_pipeline.errors import BadSettings
+from content_pipeline.file_locks import try_lock
 from content_pipeline.launcher.names import PARTITION_TAG, PRIORITY_TAG, job_tag_of, owner_of
 from content_pipeline.private_files import private_file, private_folder
 from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, Settings, load
