@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.measure import PROJECT, Row, cost_of_command
 from bench.pretended import processed, project
 from content_pipeline.agenda import Agenda, made_by_us
+from content_pipeline.launcher.home import open_instance
 from content_pipeline.library.scan import Scan, scan
 from content_pipeline.settings import Settings
 from content_pipeline_tests import samples
@@ -18,12 +19,18 @@ from content_pipeline_tests import samples
 UNCHANGED = 1_000
 PLANNED = (100, 1_000, 10_000, 100_000)
 RECORDINGS = 24
+RECORDED = 4
+STORED = (
+    "SELECT sum(length(event)) FROM event_logs",
+    "SELECT sum(length(evaluation_event)) FROM asset_check_executions",
+)
 
 
 def rows(folder: Path) -> Iterator[Row]:
     yield from _unchanged(folder / "unchanged")
     yield from _planning(folder)
     yield from _workers(folder)
+    yield from _records(folder / "records")
 
 
 def _unchanged(folder: Path) -> Iterator[Row]:
@@ -86,6 +93,21 @@ def _workers(folder: Path) -> Iterator[Row]:
         per_minute[workers] = RECORDINGS * 60 / took_s
     note = f"recordings of 1 min: {per_minute[1]:.0f} and {per_minute[2]:.0f} a minute"
     yield Row("recordings a minute with two workers", per_minute[2], per_minute[1], "", 1.6, "one worker", "more", note)
+
+
+def _records(folder: Path) -> Iterator[Row]:
+    """What each run of a video leaves in Dagster's event log."""
+    with project(folder, workers=2) as settings:
+        for number in range(RECORDED):
+            bursts = ((5.0, 8.0), (20.0 + number, 23.0 + number), (40.0, 42.0))
+            made = samples.recording(folder / "made", f"{number}.mp4", seconds=60 + number, gop=60, bursts=bursts)
+            (folder / "library" / made.name).hardlink_to(made)
+        _process(folder / "library")
+        with open_instance(settings) as instance, instance.event_log_storage.index_connection() as connection:
+            runs = instance.get_runs_count()
+            events, checks = (connection.exec_driver_sql(query).scalar_one() for query in STORED)
+    assert runs == RECORDED
+    yield Row("bytes a run leaves in Dagster's event log", (events + checks) / 1e3 / runs, 25.0, "KB", 1)
 
 
 def _process(library: Path) -> tuple[float, dict[str, int]]:

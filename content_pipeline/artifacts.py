@@ -23,7 +23,7 @@ from typing import Any
 
 from content_pipeline.errors import from_own_folder
 from content_pipeline.file_locks import file_lock, remove_left_locks
-from content_pipeline.private_files import private_file, private_folder
+from content_pipeline.private_files import close_to_others, private_file, private_folder
 from content_pipeline.settings import digest_of
 
 INDEX_NAME = "artifact.json"
@@ -212,6 +212,7 @@ def _seal(draft: Draft, key: str) -> None:
     }
     draft.write_json(INDEX_NAME, index)
     for name in (*names, INDEX_NAME):
+        close_to_others(draft.path(name))
         fsync(draft.path(name))
     fsync(draft.folder)
 

@@ -442,8 +442,9 @@ def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
         key = next(
             (".".join(path[:n]) for n in range(len(path), 0, -1) if ".".join(path[:n]) in origins), ".".join(path)
         )
-        given = masked(problem["input"]) if isinstance(problem["input"], str) else problem["input"]
-        line = f"`{key}` = {masked(repr(given))} ({origins.get(key, 'unknown')}): {problem['msg']}"
+        value, why = problem["input"], problem["msg"].removeprefix("Value error, ")
+        given = repr(masked(value)) if isinstance(value, str) else masked(repr(value))
+        line = f"`{key}` = {given} ({origins.get(key, 'unknown')}): {why}"
         if line not in lines:
             lines.append(line)
     return "; ".join(lines)

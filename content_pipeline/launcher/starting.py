@@ -17,6 +17,7 @@ from content_pipeline.private_files import private_file
 from content_pipeline.workers.identity import is_in_this_place, send_signal
 
 IDLE_S = 300.0
+LONGEST_LOG_BYTES = 1 << 20
 
 ON_ITS_WAY_S = 30.0
 
@@ -71,8 +72,7 @@ def end_supervisor(card: dict[str, Any], number: signal.Signals = signal.SIGKILL
 
 def _start(home: Path, idle_s: float) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "content_pipeline.cli", "worker", "--background", "--idle-seconds", str(idle_s)]
-    log = home / "supervisor.log"
-    with private_file(log).open("ab") as output:
+    with private_file(_log(home)).open("ab") as output:
         return subprocess.Popen(
             command,
             env={**os.environ, "DAGSTER_HOME": str(home)},
@@ -81,6 +81,14 @@ def _start(home: Path, idle_s: float) -> subprocess.Popen[bytes]:
             stderr=output,
             start_new_session=True,  # it outlives whoever started it, and a terminal's Ctrl-C is not for it
         )
+
+
+def _log(home: Path) -> Path:
+    """Where a supervisor says what went wrong; a long one is put aside, in the place of the one before it."""
+    log = home / "supervisor.log"
+    if log.exists() and log.stat().st_size > LONGEST_LOG_BYTES:
+        log.replace(home / "supervisor.log.1")
+    return log
 
 
 def build() -> str:

@@ -38,6 +38,7 @@ from content_pipeline.workers.warm import HEAVY, keep_shared, warm
 
 ASK_AGAIN_S = 1.0
 HAND_OVER_S = 5.0
+WARN_AGAIN_S = 3600.0
 
 
 @dataclass
@@ -65,6 +66,7 @@ class Supervisor:
         self._waiting: dict[str, _Waiting] = {}
         self._carried: dict[str, Launch] = {}
         self._busy_s = time.monotonic()
+        self._warned = "", 0.0
         self._drain_by_s: float | None = None
 
     def serve(self, in_place_of_another: bool = False) -> bool:
@@ -113,8 +115,16 @@ class Supervisor:
             self._fill()
             self._hands.turn()
         except EnvironmentalError as error:
-            logging.getLogger(__name__).warning("%s %s", error, error.hint)
+            self._warn(f"{error} {error.hint}")
             time.sleep(ASK_AGAIN_S)
+
+    def _warn(self, what: str) -> None:
+        """Said once, and again an hour later: what lasts must not fill the disk with its log."""
+        now_s, (before, since_s) = time.monotonic(), self._warned
+        if what == before and now_s - since_s < WARN_AGAIN_S:
+            return
+        self._warned = what, now_s
+        logging.getLogger(__name__).warning(what)
 
     def _asked_to_drain(self, _number: int, _frame: FrameType | None) -> None:
         """No new work; what runs may end. Asked twice, it is given back at once."""

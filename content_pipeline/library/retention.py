@@ -20,7 +20,9 @@ def forget_old(settings: Settings, manifest: Manifest, before: datetime) -> dict
     pruned = manifest.prune(before, spared=unmounted)
     pruned["outputs"] = manifest.publications().forget_missing(before)
     state = settings.state_dir.absolute()
-    pruned["artifacts"] = ArtifactStore(state / "artifacts").collect(catalog.stage_keys(), before.timestamp())
+    artifacts = ArtifactStore(state / "artifacts")
+    artifacts.sweep()
+    pruned["artifacts"] = artifacts.collect(catalog.stage_keys(), before.timestamp())
     logs = [log for log in (state / "logs").glob("*.log") if log.stat().st_mtime < before.timestamp()]
     for log in logs:
         log.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,28 @@ def test_what_a_person_forgot_is_not_rebuilt(processed: Path):
 def test_without_records_there_is_nothing_to_rebuild_and_none_are_made(tmp_path: Path):
     assert queue(tmp_path, "rebuild") == {"videos": 0, "jobs": 0, "unknown": 0}
     assert not (tmp_path / ".content-ai" / "dagster").exists()
+
+
+def dagsters_runs(folder: Path) -> int:
+    with sqlite3.connect(f"file:{folder}/.content-ai/dagster/history/runs.db?mode=ro", uri=True) as connection:
+        return connection.execute("SELECT count(*) FROM runs").fetchone()[0]
+
+
+def test_what_is_rebuilt_after_pruning_is_what_was_rebuilt_before(processed: Path):
+    process(processed, "--rms-threshold", "0.2")
+    process(processed)
+    kept = ("status", "video_key", "config_hash", "stage_keys", "output_hashes", "results", "run_id", "completed_at")
+
+    def rebuilt() -> list[dict]:
+        lose_the_manifest(processed)
+        assert queue(processed, "rebuild") == {"videos": 1, "jobs": 1, "unknown": 0}
+        return [{name: job[name] for name in kept} for job in queue(processed, "list")]
+
+    before = rebuilt()
+    assert dagsters_runs(processed) == 3
+    assert queue(processed, "prune", "--older-than", "0s", "--yes")["runs"] == 2
+    assert dagsters_runs(processed) == 1
+    assert queue(processed, "prune", "--older-than", "0s", "--yes")["runs"] == 0
+    assert rebuilt() == before
+    done = process(processed)
+    assert (done["totals"]["stages_computed"], done["totals"]["stages_reused"]) == (0, 4)

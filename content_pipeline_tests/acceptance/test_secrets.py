@@ -45,9 +45,7 @@ def holding(folder: Path, *secrets: str) -> list[Path]:
 
 
 def open_to_others(folder: Path) -> list[Path]:
-    """What others may look at: of an artifact, which is a folder closed to them, only the folder counts."""
-    inside = [path for path in folder.rglob("*") if path.is_dir() or "artifacts" not in path.parts]
-    return sorted(path for path in (folder, *inside) if path.stat().st_mode & 0o077)
+    return sorted(path for path in (folder, *folder.rglob("*")) if path.stat().st_mode & 0o077)
 
 
 @pytest.mark.parametrize(
