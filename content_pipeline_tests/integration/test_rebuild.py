@@ -31,6 +31,8 @@ ODD_NAME = os.fsdecode(b"caf\xe9 \xff.mp4")
 NAMES = {"game.mp4", "copy.mp4", "quiet.mp4", ODD_NAME}
 NEW_EACH_TIME = ("job_id", "created_at", "updated_at", "available_at", "started_at", "completed_at")
 OF_ATTEMPTS = ("claim_count", "attempt_count", "cost")
+# A recipe says what was made; what was asked for is asked anew by the next plan.
+ASKED_FOR = ("options",)
 
 
 def process(project: Project, samples_folder: Path) -> Project:
@@ -98,7 +100,7 @@ def opened(project: Project) -> Manifest:
 def known_jobs(manifest: Manifest) -> dict[str, dict[str, object]]:
     jobs = {Path(job.video_path).name: asdict(job) for job in manifest.list()}
     return {
-        name: {key: value for key, value in job.items() if key not in (*NEW_EACH_TIME, *OF_ATTEMPTS)}
+        name: {key: value for key, value in job.items() if key not in (*NEW_EACH_TIME, *OF_ATTEMPTS, *ASKED_FOR)}
         for name, job in jobs.items()
     }
 

@@ -84,6 +84,7 @@ def _metadata(library: Path, result: StageResult) -> dict[str, Any]:
         "left_out_by": dg.MetadataValue.json(facts["left_out_by"]),
         "clips": facts["clips"],
         "best_of_s": round(facts["montage_s"], 3),
+        "notes": dg.MetadataValue.json(list(result.notes)),
     }
     if not facts["clips"]:
         return {**shown, "result": "nothing to show: no best-of was made"}
