@@ -2,7 +2,7 @@
 
 Damaged bytes make FFmpeg, PyAV and our own parsers raise almost anything. Whatever they raise is the recording's
 fault and named `corrupt_media`, unless the disk or the memory is to blame; what our own code raises is a bug, and
-stays one. All reading goes through `Source.container`, which holds this boundary.
+stays one. The boundary is around all that is done with an open recording: see `open_source`.
 """
 
 from __future__ import annotations

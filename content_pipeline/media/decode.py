@@ -178,9 +178,12 @@ class MonoQueue:
         self.samples = 0
         self._rate_hz = first.sample_rate
         self._tick_s = 0.0 if first.time_base is None else float(first.time_base)
-        self._like = (first.format.name, first.layout.name, first.sample_rate)
+        self._like = sound_format(first)
+        self._channels = first.layout.nb_channels
+        self._time_base = first.time_base
         self._fifo = av.AudioFifo()
         self._converter: av.AudioResampler | None = None
+        self._converts: tuple[str, str, int] | None = None
 
     def stamp_s(self, frame: av.AudioFrame) -> float | None:
         pts = frame.pts
@@ -203,20 +206,33 @@ class MonoQueue:
         """Append a frame of the queue's rate; the channels of a stream may change on the way."""
         frame.pts = None  # positions are the timeline's business
         self.samples += frame.samples
-        try:
-            self._fifo.write(frame)
-        except ValueError:  # another format or layout than the first frame's
-            for part in self.converted(frame):
-                self._fifo.write(part)
+        # PyAV's queue looks at format and rate, but takes missing channels from memory that is not the frame's.
+        if frame.layout.nb_channels == self._channels:
+            with suppress(ValueError):
+                self._fifo.write(frame)
+                return
+        for part in self.converted(frame):
+            self._fifo.write(part)
 
     def converted(self, frame: av.AudioFrame) -> list[av.AudioFrame]:
         """The frame in the first one's format, layout and rate."""
-        if self._converter is None:
-            self._converter = av.AudioResampler(*self._like)
+        if frame.layout.nb_channels != self._channels:
+            frame = self._with_channels_of_the_first(frame)
+        given = sound_format(frame)
+        if self._converter is None or self._converts != given:
+            self._converter, self._converts = av.AudioResampler(*self._like), given
         parts = self._converter.resample(frame)
         for part in parts:
             part.pts = None
+            part.time_base = self._time_base
         return parts
+
+    def _with_channels_of_the_first(self, frame: av.AudioFrame) -> av.AudioFrame:
+        """All channels alike: their mean stays what it was, which no mixer promises."""
+        alike = np.tile(to_mono(frame), (self._channels, 1))
+        spread = av.AudioFrame.from_ndarray(alike, "fltp", self._like[1])
+        spread.sample_rate = frame.sample_rate
+        return spread
 
     def take(self) -> Samples:
         self.samples = 0
@@ -225,6 +241,11 @@ class MonoQueue:
 
     def mono(self, frame: av.AudioFrame) -> Samples:
         return to_mono(frame)
+
+
+def sound_format(frame: av.AudioFrame) -> tuple[str, str, int]:
+    """What may change on the way through a stream, and one resampler takes only one of."""
+    return frame.format.name, frame.layout.name, frame.sample_rate
 
 
 def to_mono(frame: av.AudioFrame) -> Samples:

@@ -93,7 +93,7 @@ class Source:
             container = av.open(file, "r", options=decoding, container_options=opening)
         except (av.error.FFmpegError, ValueError) as error:
             raise self._refusal(error) from error
-        with container, damage_named(self.path, self.descriptor):
+        with container:
             self._check_streams(len(container.streams))
             for stream in container.streams.video:
                 if stream.codec_context is not None:
@@ -185,6 +185,7 @@ def open_source(path: Path, root: Path | None = None, limits: LimitSettings = US
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise UnsafePath(f"{printable(path)} is not a regular file")
-        yield Source(path, descriptor, Signature.of(status), limits)
+        with damage_named(path, descriptor):
+            yield Source(path, descriptor, Signature.of(status), limits)
     finally:
         os.close(descriptor)

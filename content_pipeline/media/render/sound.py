@@ -160,21 +160,24 @@ class _SampleReader:
         return SoundReport(tuple(self._holes), self._damaged)
 
     def blocks(self) -> Iterator[tuple[int, Samples]]:
-        """Runs of seamless sound are resampled as one; a hole starts a new run."""
+        """Stretches of seamless sound are resampled as one; a hole or another format starts a new one."""
+        from content_pipeline.media.decode import sound_format
+
         rate_hz = self._settings.audio_rate_hz
         resampler, position = self._resampler(), 0
         expected_s: float | None = None
+        given: tuple[str, str, int] | None = None
         for frame in self._frames():
             assert frame.pts is not None and frame.time_base is not None
             start_s = float(frame.pts * frame.time_base)
-            if expected_s is None or abs(start_s - expected_s) > 0.01:
+            if expected_s is None or abs(start_s - expected_s) > 0.01 or sound_format(frame) != given:
                 if expected_s is not None:
                     yield position, _samples(resampler.resample(None), self._settings.audio_channels)
                     if start_s - expected_s > HOLE_S:
                         offset_s = self._zero_s - self._span.start_s
                         self._holes.append(Span(expected_s - offset_s, start_s - offset_s))
                 resampler, position = self._resampler(), round((start_s - self._zero_s) * rate_hz)
-                expected_s = start_s
+                expected_s, given = start_s, sound_format(frame)
             expected_s += frame.samples / frame.sample_rate
             samples = _samples(resampler.resample(frame), self._settings.audio_channels)
             yield position, samples

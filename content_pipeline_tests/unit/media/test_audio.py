@@ -12,6 +12,7 @@ from content_pipeline.media import loudest
 from content_pipeline.media.audio import AudioReport, mono_blocks
 from content_pipeline.media.curves import SAMPLE_RATE_HZ
 from content_pipeline.media.loudest import loudest_track
+from content_pipeline_tests.samples import recording
 from content_pipeline_tests.sounds import Piece, Samples, opened, scene, spoil, write
 
 
@@ -114,6 +115,19 @@ def test_bad_packets_are_counted_and_become_silence(tmp_path: Path) -> None:
     assert report.bad_packets >= 15
     assert report.missing_s == pytest.approx(20 * 1024 / 44_100, abs=0.12)
     np.testing.assert_allclose(samples[-SAMPLE_RATE_HZ:], whole[-SAMPLE_RATE_HZ:], atol=1e-5)
+
+
+@pytest.mark.parametrize("channels", [(2, 1), (1, 2), (2, 6), (6, 1)])
+def test_channels_that_change_on_the_way_lose_nothing(tmp_path: Path, channels: tuple[int, int]) -> None:
+    parts = [
+        recording(tmp_path, f"{number}.ts", seconds=4, channels=count, bursts=((1, 2),), start_s=4.0 * number)
+        for number, count in enumerate(channels)
+    ]
+    (tmp_path / "both.ts").write_bytes(b"".join(part.read_bytes() for part in parts))
+    sound, report = decoded(tmp_path / "both.ts")
+    assert (report.bad_packets, report.decoded_s) == (0, pytest.approx(8.0, abs=0.1))
+    level = [float(np.abs(second).mean()) for second in np.split(sound[: 7 * SAMPLE_RATE_HZ], 7)]
+    assert min(level[1], level[5]) > 0.05 > max(level[0], level[3], level[4])
 
 
 @pytest.mark.parametrize(
