@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from content_pipeline.cli.printing import counted, print_note, stderr
+from content_pipeline.cli.printing import counted, print_note, shortened, stderr
 from content_pipeline.errors import printable
 from content_pipeline.launcher.outcome import Outcome
 from content_pipeline.library.scan import Scan
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # How much of a video's time each stage takes, roughly; only the bar's smoothness hangs on it.
 STAGE_SHARE = {"fingerprint": (0.0, 0.05), "energy": (0.05, 0.6), "detections": (0.65, 0.05), "montage": (0.7, 0.3)}
 LINE_EVERY_S = 15.0
+MOST_WHY = 40  # characters beside a bar; the line at the end says all
 NOT_ENDED = ("pending", "dirty")
 
 
@@ -58,7 +59,9 @@ class LiveProgress:
 
     def started(self, outcome: Outcome) -> None:
         if self._bars is not None:
-            self._tasks[outcome.path] = self._bars.add_task(_short(outcome.path), total=1.0, stage=outcome.why)
+            self._tasks[outcome.path] = self._bars.add_task(
+                _short(outcome.path), total=1.0, stage=shortened(outcome.why, MOST_WHY)
+            )
 
     def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None:
         before, share = STAGE_SHARE.get(stage, (0.0, 1.0))

@@ -107,7 +107,7 @@ def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, secon
 
         print_report(batch.outcomes, document["totals"], request.no_process)
         if batch.left_out:
-            print_note(f"{counted(batch.left_out, 'more recording')} to do: the next call goes on with them.")
+            print_note(f"{counted(batch.left_out, 'more recording')} to do: the next call goes on.")
     for scope, code, message in paused:
         print_error(f"{scope_in_words(scope)} is paused ({code}): {message}", hint_for(code))
     if interrupted:

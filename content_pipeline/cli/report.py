@@ -53,10 +53,16 @@ def _table(outcomes: Sequence[Outcome], folders: Sequence[Path]) -> Table:
         table.add_row(
             Text(printable(outcome.path.name)),
             Text(outcome.status, STYLES.get(outcome.status, "")),
-            Text("\n".join(filter(None, (details(outcome), outcome.why)))),
+            _result(outcome),
             Text(_montage(outcome, folders)),
         )
     return table
+
+
+def _result(outcome: Outcome) -> Text:
+    """What came of it, and below, why it was to be done."""
+    lines = [part for part in ((details(outcome), ""), (outcome.why, "dim")) if part[0]]
+    return Text("\n").join(Text(text, style) for text, style in lines)
 
 
 def _montage(outcome: Outcome, folders: Sequence[Path]) -> str:

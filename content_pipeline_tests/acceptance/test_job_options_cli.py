@@ -204,8 +204,7 @@ def test_options_that_nobody_understands_fail_their_job_and_no_other(library: Pa
     rows = {Path(row["path"]).name: row for row in run("queue", "process", cwd=tmp_path, code=3)["videos"]}
     assert (rows["game.mp4"]["status"], rows["game.mp4"]["error_code"]) == ("failed", "bad_settings")
     assert rows["short.mp4"]["status"] == "succeeded"
-    again = run("process", "-i", library, *NOW, "--set", "render.crf=20", cwd=tmp_path)
-    assert {row["status"] for row in again["videos"]} == {"succeeded"}
+    assert process(library / "game.mp4", "--set", "render.crf=20", cwd=tmp_path)["status"] == "succeeded"
 
 
 def test_why_each_video_runs_is_said_as_by_the_plan(library: Path, tmp_path: Path):
@@ -242,16 +241,15 @@ def test_a_limit_takes_the_next_that_need_work(tmp_path: Path, samples_folder: P
     library = tmp_path / "library"
     library.mkdir()
     short = samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
-    for number in range(5):
+    for number in range(3):
         shutil.copy(short, library / f"{number}.mp4")
         with (library / f"{number}.mp4").open("ab") as file:
             file.write(str(number).encode())
-    done: list[set[str]] = []
-    for left in (3, 1, 0, 0):
-        planned = run("plan", "-i", library, "--limit", 2, cwd=tmp_path)
-        document = run("process", "-i", library, *NOW, "--limit", 2, cwd=tmp_path)
-        worked = {Path(row["path"]).name for row in document["videos"] if row["why"]}
-        assert worked == {Path(row["path"]).name for row in planned["videos"] if row["why"]}
-        assert document["left_out"] == planned["totals"]["left_out"] == left
-        done.append(worked)
-    assert done == [{"0.mp4", "1.mp4"}, {"2.mp4", "3.mp4"}, {"4.mp4"}, set()]
+    command = ("-i", library, *NOW, "--limit", 2)
+    planned = run("plan", *command, cwd=tmp_path)
+    assert [Path(row["path"]).name for row in planned["videos"]] == ["0.mp4", "1.mp4"]
+    assert planned["totals"]["left_out"] == 1
+    for worked, left_out in ((["0.mp4", "1.mp4"], 1), (["2.mp4"], 0)):
+        document = run("process", *command, cwd=tmp_path)
+        assert [Path(row["path"]).name for row in document["videos"] if row["why"]] == worked
+        assert document["left_out"] == left_out
