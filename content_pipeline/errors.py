@@ -156,6 +156,11 @@ class OutOfMemory(TransientError):
     hint = "Use fewer workers (`--workers`), or add memory."
 
 
+class RunForgotten(TransientError):
+    code = "run_forgotten"
+    hint = "Dagster's records were deleted or replaced during the run; it is tried again, and reuses what is done."
+
+
 class WorkerCrashed(TransientError):
     code = "crashed"
     hint = "The worker process died; process this file alone to see whether it is the cause."
@@ -178,12 +183,18 @@ class FolderUnwritable(EnvironmentalError):
 
 class DagsterHomeBroken(EnvironmentalError):
     code = "dagster_home_broken"
-    hint = "Move the folder away: a new one is created. Only the history of runs is lost, no results."
+    hint = (
+        "Move what the message names away (`mv FILE FILE.damaged`) and run the command again: a new one is made. "
+        "Only the history of runs is lost, no results."
+    )
 
 
 class ManifestDamaged(EnvironmentalError):
     code = "manifest_damaged"
-    hint = "Move the database file away: a new one is created, and filled from Dagster's records."
+    hint = (
+        "Move the database away (`mv FILE FILE.damaged`) and run `content-ai process` again: a new one is made, and "
+        "filled from Dagster's records. Artifacts and montages stay."
+    )
 
 
 class DatabaseAway(EnvironmentalError):
@@ -193,7 +204,7 @@ class DatabaseAway(EnvironmentalError):
 
 class DatabaseBusy(DatabaseAway):
     code = "database_busy"
-    hint = "Other processes use the manifest for long at a time; work continues afterwards. Fewer workers may help."
+    hint = "Other processes use the database for long at a time; work continues afterwards. Fewer workers may help."
 
 
 class DatabaseReadOnly(DatabaseAway):

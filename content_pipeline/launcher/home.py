@@ -14,6 +14,7 @@ from content_pipeline.artifacts import write_whole
 from content_pipeline.errors import (
     BadSettings,
     DagsterHomeBroken,
+    PipelineError,
     from_own_folder,
     name_database_error,
     printable,
@@ -50,6 +51,8 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
         instance.has_dynamic_partition(VIDEO_PARTITIONS, "any")  # says now whether the records can be read
     except OSError as error:
         raise from_own_folder(error, home) from error
+    except PipelineError:
+        raise
     except Exception as error:
         if (named := name_database_error(error)) is not None:
             raise named from error

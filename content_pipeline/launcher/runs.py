@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from content_pipeline.errors import RunForgotten
 from content_pipeline.launcher import _dagster_internals as internals
 from content_pipeline.launcher.home import open_instance
 from content_pipeline.launcher.names import (
@@ -68,7 +69,9 @@ class Runs:
         resume = run.status is dg.DagsterRunStatus.STARTED
         internals.execute(instance, job, run, carrier.listener.moved, resume)
         ended = instance.get_run_by_id(run.run_id)
-        return dg.DagsterRunStatus.FAILURE if ended is None else ended.status
+        if ended is None:
+            raise RunForgotten(f"Dagster no longer knows the run {run.run_id}, which has just ended")
+        return ended.status
 
     def finished_stages(self, instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, str]:
         """The stages that this run has materialized, and their keys."""

@@ -25,7 +25,8 @@ from dagster import DagsterInstance, StringSource
 
 from content_pipeline.launcher import _dagster_internals as internals
 from content_pipeline.launcher.compressed_events import compress_events
-from content_pipeline.manifest.sqlite import on_network_filesystem, set_journal
+from content_pipeline.launcher.records_damage import expect_database, forget_log, named_failures
+from content_pipeline.manifest.sqlite import FileIdentity, identity_of, on_network_filesystem, set_journal
 from content_pipeline.private_files import private_file, private_folder
 
 try:
@@ -93,8 +94,31 @@ os.register_at_fork(before=_close_connections)
 
 @contextmanager
 def _begun(url: str) -> Iterator[sa.Connection]:
-    with _engine(url).begin() as connection:
+    _follow_file(url)
+    with named_failures(_path(url)), _engine(url).begin() as connection:
         yield connection
+
+
+def _path(url: str) -> Path:
+    return Path(str(_engine(url).url.database))
+
+
+_files: dict[str, FileIdentity] = {}  # which file the connections of an engine are open to
+_make: dict[str, Callable[[], object]] = {}
+
+
+def _follow_file(url: str) -> None:
+    """Go on with the file that is there now: one that was moved away would be written to, and read by nobody."""
+    path = _path(url)
+    found = identity_of(path)
+    if found is not None and found == _files.get(url):
+        return
+    _engine(url).dispose()
+    if found is None and url in _make:
+        _make[url]()
+        found = identity_of(path)
+    if found is not None:
+        _files[url] = found
 
 
 class KeptRuns(internals.SqliteRunStorage):
@@ -249,13 +273,17 @@ def _opened(folder: Path, name: str, known: Callable[[str], Opened], new: Callab
     """
     path, ready = folder / f"{name}.db", folder / f".{name}.ready"
     url = internals.create_db_conn_string(str(folder), name)
+    _make[url] = partial(_opened, folder, name, known, new)
     if ready.exists() and path.exists():
+        expect_database(path)
         return known(url)
     private_folder(folder)
     with private_file(folder / f".{name}.making").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if ready.exists() and path.exists():
             return known(url)
+        if not path.exists():
+            forget_log(path)
         is_made = _is_stamped(path, url)
         _engine(url).dispose()
         if not is_made:

@@ -63,8 +63,12 @@ def is_file(engine: sa.Engine) -> bool:
 
 def file_of(engine: sa.Engine) -> FileIdentity | None:
     """Which file is at the manifest's place now, whatever connections are open to; None when it is gone."""
+    return identity_of(Path(str(engine.url.database)))
+
+
+def identity_of(path: Path) -> FileIdentity | None:
     try:
-        status = Path(str(engine.url.database)).stat()
+        status = path.stat()
     except OSError:
         return None
     return status.st_dev, status.st_ino
