@@ -2,12 +2,13 @@
 
     path = samples.recording(folder, "plain.mp4", seconds=8, gop=30)
 
-The container follows from the name. The sound is noise, quiet but for loud `bursts`. A file that is there
-already is not made again, so a folder for the whole test session makes each recording once.
+The container follows from the name. The sound is noise, quiet but for loud `bursts`. A recording that was made with the
+same options is not made again, so a folder for the whole test session makes each of them once.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Sequence
@@ -43,9 +44,11 @@ def recording(
     more: Sequence[str] = (),
 ) -> Path:
     """Make a recording, or find it made. `more` are further output options of ffmpeg, as they are."""
-    path = folder / name
+    options = sorted((option, value) for option, value in locals().items() if option not in ("folder", "name"))
+    path = folder / hashlib.sha256(repr(options).encode()).hexdigest()[:12] / name
     if path.exists():
         return path
+    path.parent.mkdir(exist_ok=True)
     inputs = ["-f", "lavfi", "-i", _pictures(seconds, size, fps, variable_rate)]
     maps = ["-map", "0:v"]
     if silent_first_track:

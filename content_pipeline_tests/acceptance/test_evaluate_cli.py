@@ -24,10 +24,13 @@ def evaluate(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def labels(samples_folder: Path) -> Path:
-    samples.recording(samples_folder, "judged.mp4", seconds=30, size=(160, 90), bursts=BURSTS)
-    samples.recording(samples_folder, "calm.mp4", seconds=20, size=(160, 90), bursts=())
-    path = samples_folder / "labels.json"
+def labels(samples_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("labelled")
+    for name, seconds, bursts in (("judged.mp4", 30, BURSTS), ("calm.mp4", 20, ())):
+        shutil.copy2(
+            samples.recording(samples_folder, name, seconds=seconds, size=(160, 90), bursts=bursts), folder / name
+        )
+    path = folder / "labels.json"
     clips = [{"file": "judged.mp4", "fights": [*BURSTS]}, {"file": "calm.mp4", "fights": []}]
     path.write_text(json.dumps({"clips": clips}))
     return path
@@ -79,8 +82,8 @@ def test_a_long_name_takes_one_line_of_the_table_and_no_quiet_clip_means_no_numb
     samples_folder: Path, tmp_path: Path
 ) -> None:
     name = f"{'a-long-evening-of-play-' * 3}part-2.mp4"
-    samples.recording(samples_folder, "judged.mp4", seconds=30, size=(160, 90), bursts=BURSTS)
-    shutil.copy2(samples_folder / "judged.mp4", tmp_path / name)
+    judged = samples.recording(samples_folder, "judged.mp4", seconds=30, size=(160, 90), bursts=BURSTS)
+    shutil.copy2(judged, tmp_path / name)
     (tmp_path / "labels.json").write_text(json.dumps({"clips": [{"file": name, "fights": [*BURSTS]}]}))
 
     shown = evaluate("--labels", tmp_path / "labels.json", cwd=tmp_path)
