@@ -9,7 +9,7 @@ import dagster as dg
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.launcher.rebuild import rebuild
 from content_pipeline.launcher.runs import adopt, close_abandoned
-from content_pipeline.launcher.spool import Spool, manifest_identity
+from content_pipeline.launcher.spool import Spool, database_of
 from content_pipeline.launcher.starting import IDLE_S, ensure_supervisor
 from content_pipeline.manifest.opening import open_manifest
 from content_pipeline.settings import Settings
@@ -28,7 +28,7 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
     closed = close_abandoned(instance, spool, manifest, [dg.DagsterRunStatus.NOT_STARTED])
     adopted = adopt(instance, spool)
     orphaned = len(spool.run_ids()) if spool.supervisor() is None else 0
-    if spool.has_work_for(manifest_identity(settings)):
+    if spool.has_work_for(database_of(settings)):
         ensure_supervisor(home, getattr(instance.run_launcher, "idle_s", IDLE_S))
     swept = ArtifactStore(settings.state_dir.absolute() / "artifacts").sweep()
     rebuilt = rebuild(instance, manifest, REBUILD_BUDGET_S)

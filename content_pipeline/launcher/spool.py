@@ -3,8 +3,9 @@
 A launch is a file that appears whole, and outlives whoever wrote it and whoever reads it. The supervisor, one
 per folder, holds a lock for as long as it lives: whoever can take that lock knows that there is none.
 
-No password is in these files. The supervisor has the manifest's from its own environment; a launch says by a digest
-which manifest it belongs to, so that one started with another password or database does not work on it.
+No password is in these files: the supervisor has the manifest's from its own environment. A launch says which database
+it belongs to, so that a supervisor of another one does not work on it. The password is not part of that: a launch that
+was made before the password changed is carried by the supervisor that knows the new one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -48,7 +49,7 @@ class Launch:
     priority: int = 0
     launched_at: float = 0.0
     environment: dict[str, str] = field(default_factory=dict)
-    manifest: str | None = None  # its identity; None when the settings could not be read
+    database: str | None = None  # of its manifest; None when the settings could not be read
     folder: str = "/"
     worker: str | None = None
     pid: int | None = None
@@ -77,9 +78,14 @@ def launch_of(run: dg.DagsterRun) -> Launch:
         priority=int(run.tags.get(PRIORITY_TAG, "0")),
         launched_at=time.time(),
         environment=environment,
-        manifest=current_manifest(),
+        database=_database_here(),
         folder=str(Path.cwd()),
     )
+
+
+def database_of(settings: Settings) -> str:
+    """Which database holds the manifest; the same whatever its password is. libpq's own variables count."""
+    return _with_libpq(str(settings.manifest_url), settings, secrets=False)
 
 
 def manifest_identity(settings: Settings) -> str:
@@ -87,15 +93,29 @@ def manifest_identity(settings: Settings) -> str:
 
     libpq's own variables count, `PGPASSWORD` among them; its files need not: they are read anew each time.
     """
+    return _with_libpq(settings.manifest_url.identity, settings, secrets=True)
+
+
+def _with_libpq(address: str, settings: Settings, secrets: bool) -> str:
     url = settings.manifest_url
-    libpq = sorted(one for one in os.environ.items() if one[0].startswith("PG"))
-    return url.identity if url.is_sqlite or not libpq else f"{url.identity}#{slow_digest(repr(libpq), str(url))}"
+    libpq = sorted(item for item in os.environ.items() if item[0].startswith("PG"))
+    if not secrets:
+        libpq = [item for item in libpq if item[0] != "PGPASSWORD"]
+    return address if url.is_sqlite or not libpq else f"{address}#{slow_digest(repr(libpq), str(url))}"
 
 
 def current_manifest() -> str | None:
     """The identity of the manifest that the settings name here and now; None when they cannot be read."""
+    return _if_readable(manifest_identity)
+
+
+def _database_here() -> str | None:
+    return _if_readable(database_of)
+
+
+def _if_readable(ask: Callable[[Settings], str]) -> str | None:
     try:
-        return manifest_identity(load().settings)
+        return ask(load().settings)
     except BadSettings:
         return None
 
@@ -126,10 +146,10 @@ class Spool:
         """Names only: cheap enough to be asked several times a second."""
         return self._names(".json")
 
-    def has_work_for(self, manifest: str | None) -> bool:
-        """Whether a launch waits that a supervisor of this manifest may take."""
+    def has_work_for(self, database: str) -> bool:
+        """Whether a launch waits that a supervisor of this database may take."""
         launches = (self.get(run_id) for run_id in self.run_ids())
-        return any(launch is not None and launch.manifest in (None, manifest) for launch in launches)
+        return any(launch is not None and launch.database in (None, database) for launch in launches)
 
     def remove(self, run_id: str) -> None:
         self._entry(run_id).unlink(missing_ok=True)

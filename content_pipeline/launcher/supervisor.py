@@ -27,7 +27,7 @@ from content_pipeline.launcher.job_settings import JobSettings
 from content_pipeline.launcher.names import parse_job_tag
 from content_pipeline.launcher.outcome import Outcome, Watcher
 from content_pipeline.launcher.runs import Compose, Runs
-from content_pipeline.launcher.spool import Launch, Spool, manifest_identity
+from content_pipeline.launcher.spool import Launch, Spool, database_of, manifest_identity
 from content_pipeline.launcher.starting import build
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.opening import open_manifest
@@ -55,7 +55,7 @@ class Supervisor:
         self, home: Path, settings: Settings, compose: Compose, watcher: Watcher, idle_s: float | None
     ) -> None:
         self._spool = Spool(home)
-        self._identity = manifest_identity(settings)
+        self._database = database_of(settings)
         self._settings = settings
         self._idle_s = idle_s
         self._manifest = open_manifest(settings, patience_s=settings.queue.give_up_s)
@@ -77,7 +77,7 @@ class Supervisor:
             "worker": self._hands.id,
             "pid": os.getpid(),
             "build": build(),
-            "manifest": self._identity,
+            "manifest": manifest_identity(self._settings),
             "lease_s": self._settings.queue.lease_s,
         }
         # Whoever gives way lets its jobs end first, and may have to find out that its manifest does not answer.
@@ -89,7 +89,7 @@ class Supervisor:
                     return False
                 self._work()
             # A launch that came while the lock was given up found a supervisor, and started none.
-            if self._drain_by_s is not None or not self._spool.has_work_for(self._identity):
+            if self._drain_by_s is not None or not self._spool.has_work_for(self._database):
                 return True
 
     def _work(self) -> None:
@@ -166,15 +166,13 @@ class Supervisor:
         due = [one for one in self._waiting.values() if one.not_before_s <= now_s]
         for one in sorted(due, key=lambda one: (-one.launch.priority, one.launch.launched_at)):
             if not self._serves(one.launch):
-                self._put_off(
-                    one, f"it is of another manifest or password than this worker's ({self._settings.manifest_url})"
-                )
+                self._put_off(one, f"its manifest is not this worker's ({self._settings.manifest_url})")
             elif self._hands.has_room:
                 self._try_to_start(one)
 
     def _serves(self, launch: Launch) -> bool:
         """Another's launch costs nothing: it waits for a supervisor that was started with what it needs."""
-        return launch.manifest in (None, self._identity)
+        return launch.database in (None, self._database)
 
     def _put_off(self, one: _Waiting, why: str) -> None:
         one.not_before_s = time.monotonic() + ASK_AGAIN_S
@@ -217,8 +215,8 @@ class Supervisor:
         with contextlib.chdir(launch.folder):
             settings = load(env=launch.environment).settings
             places = {
-                # Its identity is ours, and the launch holds no password.
-                "db": settings.manifest_url if launch.manifest is None else self._settings.manifest_url,
+                # It is ours, and the launch holds no password.
+                "db": settings.manifest_url if launch.database is None else self._settings.manifest_url,
                 "state_dir": settings.state_dir.absolute(),
                 "output_dir": settings.output_dir.absolute(),
             }

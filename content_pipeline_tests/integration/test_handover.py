@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -133,6 +134,23 @@ def test_a_password_that_changes_under_a_running_job_costs_it_no_attempt(
         assert project.ends(again) is SUCCESS
     assert {status for status, _, _ in attempts(project).values()} == {State.SUCCEEDED}
     assert {count for _, count, _ in attempts(project).values()} == {1}
+
+
+def test_a_run_that_was_launched_with_the_old_password_goes_on_with_the_new_one(
+    project: LaunchedProject, add, server: postgres.Server
+):
+    name = server.create()
+    set_password(server, OLD)
+    project.set(DB=server.url_with_password(name, "me", OLD), RENDER__MODE="encode")
+    add("long.mp4", seconds=60, bursts=((10, 12), (40, 42)))
+    (run,) = project.launch_due().values()
+    project.child_of(run)
+    os.kill(project.supervisor(), signal.SIGKILL)
+    set_password(server, NEW)
+    project.set(DB=server.url_with_password(name, "me", NEW))
+    starting.ensure_supervisor(project.home)
+    assert project.ends(run, 180) is SUCCESS
+    assert {status for status, _, _ in attempts(project).values()} == {State.SUCCEEDED}
 
 
 def test_a_supervisor_that_does_not_reach_its_database_takes_nobodys_place(
