@@ -18,10 +18,10 @@ from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
-from content_pipeline.stages.workbench import Workbench
+from content_pipeline.stages.context import StageContext
 
 if TYPE_CHECKING:
-    from content_pipeline.media.curves import Curves
+    from content_pipeline.media.curves.model import Curves
     from content_pipeline.media.probe import MediaInfo
 
 HOURS = 1_000
@@ -41,13 +41,13 @@ def rows(folder: Path) -> Iterator[Row]:
 
 
 def _load() -> None:
-    import content_pipeline.media.detectors.broadband
-    import content_pipeline.media.highlights  # noqa: F401
+    import content_pipeline.media.detection.broadband
+    import content_pipeline.media.selection.highlights  # noqa: F401
 
 
 def _decide(curves: Curves, count: int) -> float:
     """Milliseconds for so many thresholds; the best of five."""
-    from content_pipeline.media.detector import detector_for
+    from content_pipeline.media.detection.detector import detector_for
     from content_pipeline.settings import DetectionSettings
 
     took_s = []
@@ -64,8 +64,8 @@ def _an_hour(folder: Path) -> tuple[Curves, MediaInfo]:
     """Real curves of a short recording, again and again for an hour."""
     import numpy as np
 
-    from content_pipeline.media.curves import FRAME_RATE_HZ
-    from content_pipeline.media.energy import measure
+    from content_pipeline.media.curves.measure import measure
+    from content_pipeline.media.curves.model import FRAME_RATE_HZ
     from content_pipeline.media.probe import probe
     from content_pipeline.media.source import open_source
 
@@ -83,14 +83,14 @@ def _cache_hours(folder: Path, settings: Settings) -> None:
 
     import numpy as np
 
-    from content_pipeline.media.curves import Curves, pack
+    from content_pipeline.media.curves.model import Curves, pack
 
     curves, info = _an_hour(folder)
     info = replace(info, duration_s=3600.0, video=None)
     processed(folder / "hours" / "library", settings, HOURS)
     engine = open_engine(settings.manifest_url)
     videos, artifacts = VideoStore(engine), ArtifactStore(settings.state_dir.absolute() / "artifacts")
-    bench = Workbench(settings, artifacts, videos, Publications(engine))
+    bench = StageContext(settings, artifacts, videos, Publications(engine))
     for number, video in enumerate(videos.of_library(folder / "hours" / "library")):
         assert video.full is not None
         shifted = (

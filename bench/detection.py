@@ -14,11 +14,10 @@ import numpy as np
 
 from bench.measure import NOTE, Row
 from bench.recordings import FOOTAGE
-from content_pipeline.media.curves import Curves
-from content_pipeline.media.detector import Candidate, detector_for
-from content_pipeline.media.detectors.runs import runs
-from content_pipeline.media.energy import primary_curves
-from content_pipeline.media.evaluation import (
+from content_pipeline.media.curves.measure import primary_curves
+from content_pipeline.media.curves.model import Curves
+from content_pipeline.media.detection.detector import Candidate, detector_for
+from content_pipeline.media.detection.evaluation import (
     Judgement,
     at_level,
     compare,
@@ -27,7 +26,8 @@ from content_pipeline.media.evaluation import (
     merged_spans,
     verdict,
 )
-from content_pipeline.media.labels import LabelledClip, read_labels
+from content_pipeline.media.detection.labels import LabelledClip, read_labels
+from content_pipeline.media.detection.stretches import runs
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import DetectionSettings, Settings
 
@@ -133,8 +133,8 @@ def _kept(peaks: Sequence[float], threshold: float, curves: Curves) -> list[Cand
 
 def _peaks(path: Path) -> list[float]:
     """The highest sample in each frame of the video."""
-    from content_pipeline.media.audio import mono_blocks
-    from content_pipeline.media.curves import SAMPLE_RATE_HZ
+    from content_pipeline.media.audio.mono_blocks import mono_blocks
+    from content_pipeline.media.curves.model import SAMPLE_RATE_HZ
     from content_pipeline.media.probe import probe
     from content_pipeline.media.source import open_source
 

@@ -52,7 +52,7 @@ def _documented(recording: Path, spans: list[tuple[float, float]], folder: Path)
 
 def _peer(folder: Path) -> Iterator[Row]:
     """auto-editor as it comes, on a short recording: it keeps all that is loud, and encodes it."""
-    found = shutil.which(PEER)
+    found = shutil.job_filter(PEER)
     if found is None:
         print(f"{NOTE}{PEER} is not on the PATH: not measured", file=sys.stderr)
         return

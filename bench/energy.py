@@ -83,13 +83,13 @@ def _at_once_s(recording: Path, times: int) -> float:
 def _load_ours() -> None:
     import soxr  # noqa: F401
 
-    import content_pipeline.media.decode
-    import content_pipeline.media.energy
-    import content_pipeline.media.parts  # noqa: F401
+    import content_pipeline.media.audio.decode
+    import content_pipeline.media.curves.measure
+    import content_pipeline.media.curves.parallel_energy  # noqa: F401
 
 
 def _ours(recording: Path, processes: int = 1) -> int:
-    from content_pipeline.media.energy import measure
+    from content_pipeline.media.curves.measure import measure
     from content_pipeline.media.probe import probe
     from content_pipeline.media.source import open_source
     from content_pipeline.settings import EnergySettings

@@ -18,13 +18,13 @@ import yaml
 
 from bench.measure import Row, tree_cpu_s
 from bench.pretended import processed, project
+from content_pipeline.dagster_runtime import private_api as internals
+from content_pipeline.dagster_runtime.instance import open_instance, shipped
+from content_pipeline.dagster_runtime.names import PARTITION_TAG, PROCESS_VIDEO, VIDEO_PARTITIONS
 from content_pipeline.definitions import build_definitions
 from content_pipeline.defs.sensors import build_sensors
-from content_pipeline.launcher import _dagster_internals as internals
-from content_pipeline.launcher.home import open_instance, shipped
-from content_pipeline.launcher.names import PARTITION_TAG, PROCESS_VIDEO, VIDEO_PARTITIONS
-from content_pipeline.launcher.spool import Spool
-from content_pipeline.launcher.starting import ensure_supervisor
+from content_pipeline.launchers.local.launch_queue import LaunchQueue
+from content_pipeline.launchers.local.supervisor_process import ensure_supervisor
 from content_pipeline.settings import Settings
 from content_pipeline_tests import samples
 
@@ -97,10 +97,10 @@ def _our_workspace(instance: dg.DagsterInstance, _settings: Settings) -> Iterato
     try:
         yield
     finally:
-        card = Spool(home).supervisor()
+        card = LaunchQueue(home).supervisor()
         if card is not None:
             os.kill(card["pid"], signal.SIGTERM)
-        while Spool(home).supervisor() is not None:
+        while LaunchQueue(home).supervisor() is not None:
             time.sleep(0.1)
 
 

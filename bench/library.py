@@ -10,9 +10,9 @@ from pathlib import Path
 
 from bench.measure import PROJECT, Row, cost_of_command
 from bench.pretended import processed, project
-from content_pipeline.agenda import Agenda, made_by_us
-from content_pipeline.launcher.home import open_instance
+from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.library.scan import Scan, scan
+from content_pipeline.services.planning import Planner, own_output_filter
 from content_pipeline.settings import Settings
 from content_pipeline_tests import samples
 
@@ -59,22 +59,22 @@ def _planning(folder: Path) -> Iterator[Row]:
 def _planned_us(library: Path, settings: Settings, count: int) -> dict[str, float]:
     for number in range(count):
         (library / f"{number:06}.mp4").write_bytes(b"%d" % number)
-    agenda = Agenda(settings)
+    planner = Planner(settings)
     started_s = time.process_time()
-    agenda.enqueue(_scan(library, settings))
+    planner.enqueue(_scan(library, settings))
     enqueued_s = time.process_time()
     with project(library.parent / "done", workers=2) as done:
         processed(library.parent / "done" / "library", done, count)
-        agenda, known = Agenda(done), library.parent / "done" / "library"
+        planner, known = Planner(done), library.parent / "done" / "library"
         before_s = time.process_time()
-        planned = agenda.plan(_scan(known, done))
+        planned = planner.plan(_scan(known, done))
         planned_s = time.process_time() - before_s
     assert not planned.to_run
     return {"enqueue": (enqueued_s - started_s) * 1e6 / count, "plan": planned_s * 1e6 / count}
 
 
 def _scan(library: Path, settings: Settings) -> Scan:
-    return scan(library, settings.library, made_by_us(settings))
+    return scan(library, settings.library, own_output_filter(settings))
 
 
 def _workers(folder: Path) -> Iterator[Row]:

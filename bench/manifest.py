@@ -15,8 +15,8 @@ from unittest import mock
 
 from bench.measure import Row
 from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Request, Result
-from content_pipeline.manifest.store import Manifest
 from content_pipeline_tests.conformance import postgres
 
 MANY, FEW = 100_000, 1_000

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.measure import patched_environment
-from content_pipeline.agenda import recipe_of
 from content_pipeline.library.plan import Recipe
+from content_pipeline.library.recipe import recipe_of
 from content_pipeline.manifest.model import Result
-from content_pipeline.manifest.opening import open_manifest
-from content_pipeline.manifest.restoring import Made, Remembered
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.manifest.restore import Made, Remembered
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.media.source import Signature
 from content_pipeline.settings import Settings, load

@@ -81,7 +81,7 @@ def _decode(montage: Path) -> None:
 
 def _chosen_mode(recording: Path) -> str:
     from content_pipeline.media.probe import probe
-    from content_pipeline.media.render.choice import choose
+    from content_pipeline.media.render.render_mode import choose
     from content_pipeline.media.source import open_source
     from content_pipeline.media.spans import Span
     from content_pipeline.settings import RenderSettings

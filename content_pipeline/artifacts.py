@@ -8,10 +8,8 @@ that was run anew but made the same thing leaves everything after it untouched.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
-import secrets
 import shutil
 import tempfile
 import time
@@ -22,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from content_pipeline.errors import from_own_folder
-from content_pipeline.file_locks import file_lock, remove_left_locks
-from content_pipeline.private_files import close_to_others, private_file, private_folder
-from content_pipeline.settings import digest_of
+from content_pipeline.system.atomic_write import fsync
+from content_pipeline.system.file_locks import file_lock, remove_left_locks
+from content_pipeline.system.hashing import digest_of, hash_file
+from content_pipeline.system.private_files import close_to_others, private_file, private_folder
 
 INDEX_NAME = "artifact.json"
 LOCK_NAME = ".lock"
-READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -232,45 +230,6 @@ def _put_in_place(draft_folder: Path, folder: Path) -> None:
                 folder.rename(aside / "old")
             shutil.rmtree(aside, ignore_errors=True)
     fsync(folder.parent)
-
-
-def write_whole(path: Path, data: bytes, lasting: bool = True) -> None:
-    """A private file that appears with all its bytes or not at all; one that may go with a power cut costs less."""
-    private_folder(path.parent)
-    staging = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")  # a pid is not unique on a shared folder
-    try:
-        private_file(staging).write_bytes(data)
-        if lasting:
-            fsync(staging)
-        staging.replace(path)
-    finally:
-        staging.unlink(missing_ok=True)
-    if lasting:
-        fsync(path.parent)
-
-
-def hash_file(path: Path) -> str:
-    from blake3 import blake3
-
-    hasher = blake3()
-    buffer = memoryview(bytearray(READ_BYTES))
-    with path.open("rb", buffering=0) as file:
-        while count := file.readinto(buffer):
-            hasher.update(buffer[:count])
-    return f"blake3:{hasher.hexdigest()}"
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def to_json(value: Any) -> str:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import dagster as dg
 
+from content_pipeline.dagster_runtime.private_api import resumable_in_process_executor
 from content_pipeline.defs.assets import build_assets
 from content_pipeline.defs.jobs import build_jobs
 from content_pipeline.defs.resources import build_resources
 from content_pipeline.defs.schedules import build_schedules
 from content_pipeline.defs.sensors import build_sensors
-from content_pipeline.launcher._dagster_internals import resumable_in_process_executor
+from content_pipeline.execution.run_context import RunContext
 from content_pipeline.settings import Settings, load
-from content_pipeline.stages.carrier import Carrier
 
 
-def build_definitions(settings: Settings, carrier: Carrier | None = None) -> dg.Definitions:
+def build_definitions(settings: Settings, run_context: RunContext | None = None) -> dg.Definitions:
     """What a run needs: assets and jobs, for whoever carries it."""
-    carried_by = Carrier() if carrier is None else carrier
+    carried_by = RunContext() if run_context is None else run_context
     return dg.Definitions(
         assets=build_assets(settings, carried_by),
         jobs=build_jobs(settings, carried_by),

@@ -11,6 +11,8 @@ import os
 import signal
 from typing import NoReturn
 
+from content_pipeline.stage import video_stages_and_parts
+
 POINTS = (
     "scanned",
     "planned",
@@ -18,11 +20,7 @@ POINTS = (
     "claimed",
     "identified",
     "run_created",
-    "fingerprint_sealed",
-    "energy_sealed",
-    "detections_sealed",
-    "clip_sealed",
-    "montage_sealed",
+    *(f"{stage}_sealed" for stage in video_stages_and_parts()),
     "staged",
     "announced",
     "published",

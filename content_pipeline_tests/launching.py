@@ -14,18 +14,18 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from content_pipeline.agenda import Agenda
+from content_pipeline.dagster_runtime import private_api as internals
+from content_pipeline.dagster_runtime.dispatch import due_runs
+from content_pipeline.dagster_runtime.instance import dagster_home
+from content_pipeline.dagster_runtime.names import JOB_TAG, PROCESS_VIDEO
 from content_pipeline.definitions import build_definitions
-from content_pipeline.launcher import _dagster_internals as internals
-from content_pipeline.launcher.dispatch import due_deliveries
-from content_pipeline.launcher.home import dagster_home
-from content_pipeline.launcher.names import JOB_TAG, PROCESS_VIDEO
-from content_pipeline.launcher.spool import Spool
-from content_pipeline.launcher.starting import ensure_supervisor
+from content_pipeline.launchers.local.launch_queue import LaunchQueue
+from content_pipeline.launchers.local.supervisor_process import ensure_supervisor
 from content_pipeline.library.scan import scan
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
-from content_pipeline.manifest.opening import open_manifest
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.services.planning import Planner
 from content_pipeline.settings import Settings, load
 
 FAST = {"QUEUE__HEARTBEAT_S": "0.5", "QUEUE__LEASE_S": "6", "QUEUE__GRACE_S": "2", "LIBRARY__SETTLE_S": "0"}
@@ -67,11 +67,11 @@ class LaunchedProject:
         return dagster_home(self.settings)
 
     @property
-    def spool(self) -> Spool:
-        return Spool(self.home)
+    def spool(self) -> LaunchQueue:
+        return LaunchQueue(self.home)
 
     def instance(self) -> dg.DagsterInstance:
-        from content_pipeline.launcher.home import open_instance
+        from content_pipeline.dagster_runtime.instance import open_instance
 
         return open_instance(self.settings)
 
@@ -82,12 +82,12 @@ class LaunchedProject:
     # --- launching
 
     def enqueue(self) -> None:
-        Agenda(self.settings).enqueue(scan(self.library, self.settings.library))
+        Planner(self.settings).enqueue(scan(self.library, self.settings.library))
 
     def launch_due(self) -> dict[str, str]:
         """A run for each job that is due, as the dispatching sensor asks for them; run ids by file name."""
         with self.instance() as instance:
-            due = due_deliveries(self.settings, instance, datetime.now(UTC))
+            due = due_runs(self.settings, instance, datetime.now(UTC))
             return {Path(one.job.video_path).name: self._launch(instance, one.partition_key, one.tag) for one in due}
 
     def launch_by_hand(self, video_key: str, *assets: str) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
-from content_pipeline.media.detector import Candidate
-from content_pipeline.media.detectors import broadband as tuned
-from content_pipeline.media.detectors.broadband import BroadbandEvidence
-from content_pipeline.media.detectors.surroundings import MEAN_STEP, NODE_FRAMES, PERCENTILE_STEP
+from content_pipeline.media.curves.model import FRAME_RATE_HZ, Curves
+from content_pipeline.media.detection import broadband as tuned
+from content_pipeline.media.detection.broadband import BroadbandEvidence
+from content_pipeline.media.detection.detector import Candidate
+from content_pipeline.media.detection.rolling_stats import MEAN_STEP, NODE_FRAMES, PERCENTILE_STEP
 from content_pipeline.media.spans import Span
 
 Frames = NDArray[np.float64]

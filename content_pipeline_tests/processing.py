@@ -8,13 +8,13 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.cli.live import LiveProgress
+from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.definitions import build_definitions
-from content_pipeline.launcher.batch import Batch
-from content_pipeline.launcher.home import open_instance
-from content_pipeline.launcher.outcome import Outcome
+from content_pipeline.execution.outcome import Outcome
 from content_pipeline.library.scan import scan
-from content_pipeline.manifest.opening import open_manifest
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.services.processing import Batch
 from content_pipeline.settings import Settings, load
 
 ALL = ("fingerprint", "energy", "detections", "montage")

@@ -106,7 +106,7 @@ def repeat(source: Path, target: Path, times: int, overlap: int = 0) -> Path:
     return target
 
 
-def spoil(path: Path, first: int, count: int) -> None:
+def mark_dirty(path: Path, first: int, count: int) -> None:
     """Overwrite the payload of `count` packets, from number `first` on."""
     with av.open(str(path)) as container:
         packets = [packet for packet in container.demux(audio=0) if packet.size]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
+from content_pipeline.media.curves.model import FRAME_RATE_HZ, Curves
 
 Burst = tuple[float, float, float]  # start and end in seconds, decibels over the bed
 

@@ -55,7 +55,7 @@ def _applied(settings: Settings) -> list[Applied]:
     """What libraries have in place of the settings. No manifest is made for it, and one that fails hides no setting."""
     from content_pipeline.manifest.calibrations import Calibrations
     from content_pipeline.manifest.database import Access
-    from content_pipeline.manifest.opening import open_manifest
+    from content_pipeline.manifest.open import open_manifest
 
     try:
         return Calibrations(open_manifest(settings, Access.READ).engine).all()

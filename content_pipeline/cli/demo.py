@@ -17,8 +17,8 @@ from content_pipeline.settings import Settings
 )
 def demo(folder: str) -> int:
     """Make a small recording with a few fights in it and turn it into a montage."""
+    from content_pipeline.cli.demo_recording import make_recording
     from content_pipeline.cli.process import Request, carry_out
-    from content_pipeline.cli.recording import make_recording
 
     home = Path(folder)
     recording = home / "recordings" / "bangs.mp4"

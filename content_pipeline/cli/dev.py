@@ -17,9 +17,9 @@ import click
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import print_error, print_note, print_result
 from content_pipeline.errors import PipelineError
-from content_pipeline.library.keys import one_spelling
-from content_pipeline.lifetime import dying_with
+from content_pipeline.library.keys import canonical_path
 from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, Settings
+from content_pipeline.system.child_process import die_with_parent_hook
 
 GRACE_S = 15.0
 TOO_SOON_S = 10.0
@@ -39,10 +39,10 @@ def dev(
     assignments: tuple[str, ...],
 ) -> int:
     """Start the Dagster UI and daemon, watch folders, and process new recordings. Ctrl-C stops everything."""
-    watched = [str(one_spelling(Path(folder))) for folder in folders]
+    watched = [str(canonical_path(Path(folder))) for folder in folders]
     flags: dict[str, Any] = {"library.folders": watched or None}
     settings = resolve(config_file, state_dir, assignments, flags).settings
-    from content_pipeline.launcher.home import dagster_home, shipped
+    from content_pipeline.dagster_runtime.instance import dagster_home, shipped
 
     home = dagster_home(settings)
     environment = {
@@ -112,7 +112,7 @@ class _Services:
         self._running[name] = subprocess.Popen(
             self._commands[name],
             env=self._environment,
-            preexec_fn=dying_with(os.getpid()),
+            preexec_fn=die_with_parent_hook(os.getpid()),
         )
 
     def _see_to(self, name: str) -> int:
@@ -144,12 +144,12 @@ class _Services:
 
 def _end_supervisor(home: Path) -> None:
     """The workers end too; what they were at goes on where it stopped, the next time."""
-    from content_pipeline.launcher.spool import Spool
-    from content_pipeline.launcher.starting import drain_supervisor, end_supervisor
+    from content_pipeline.launchers.local.launch_queue import LaunchQueue
+    from content_pipeline.launchers.local.supervisor_process import drain_supervisor, end_supervisor
 
     deadline = time.monotonic() + GRACE_S
     drain_supervisor(home)
-    while (card := Spool(home).supervisor()) is not None and time.monotonic() < deadline:
+    while (card := LaunchQueue(home).supervisor()) is not None and time.monotonic() < deadline:
         time.sleep(1.0)
         drain_supervisor(home)  # asked twice, it does not wait for running jobs to end
     if card is not None and end_supervisor(card):

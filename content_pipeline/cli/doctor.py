@@ -102,7 +102,7 @@ def _folder(folder: Path) -> tuple[str, str]:
 def _sqlite(_settings: Settings) -> tuple[str, str]:
     import sqlite3
 
-    from content_pipeline.launcher.storage import SQLITE_VERSION
+    from content_pipeline.dagster_runtime.storage import SQLITE_VERSION
 
     return "ok", f"{sqlite3.sqlite_version} for the manifest, {SQLITE_VERSION} for Dagster's records"
 
@@ -122,8 +122,8 @@ def _manifest(settings: Settings) -> tuple[str, str]:
 def _dagster(settings: Settings) -> tuple[str, str]:
     import dagster
 
-    from content_pipeline.launcher.home import dagster_home, open_instance
-    from content_pipeline.launcher.recovery import has_dagster_home
+    from content_pipeline.dagster_runtime.instance import dagster_home, open_instance
+    from content_pipeline.dagster_runtime.manifest_recovery import has_dagster_home
 
     if not has_dagster_home(settings):
         return "ok", f"{dagster.__version__}, no records yet; `content-ai process` makes them"

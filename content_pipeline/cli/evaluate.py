@@ -13,8 +13,8 @@ from content_pipeline.cli.printing import counted, print_document, print_note, p
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from content_pipeline.media.curves import Curves
-    from content_pipeline.media.evaluation import Agreement, Judgement, Verdict
+    from content_pipeline.media.curves.model import Curves
+    from content_pipeline.media.detection.evaluation import Agreement, Judgement, Verdict
     from content_pipeline.settings import Settings
 
 MOST_GAIN_DB = 120.0
@@ -56,8 +56,8 @@ def evaluate(
     Finds events in each clip as `process` would, and compares them with the labels. Nothing is stored. Exit code 2: the
     labels file cannot be used; 1: a clip cannot be read.
     """
-    from content_pipeline.media.evaluation import Judgement, at_level, judge
-    from content_pipeline.media.labels import read_labels
+    from content_pipeline.media.detection.evaluation import Judgement, at_level, judge
+    from content_pipeline.media.detection.labels import read_labels
 
     settings = resolve(config_file, state_dir, assignments, {"detection.preset": preset}).settings
     clips = read_labels(Path(labels))
@@ -142,12 +142,12 @@ def _measured(paths: Sequence[Path], settings: Settings) -> list[Curves]:
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    from content_pipeline.lifetime import dying_with
-    from content_pipeline.media.energy import primary_curves
+    from content_pipeline.media.curves.measure import primary_curves
+    from content_pipeline.system.child_process import die_with_parent_hook
 
     print_note(f"Measuring the sound of {counted(len(paths), 'clip')}")
     processes = min(settings.worker_count, len(paths))
-    with ProcessPoolExecutor(processes, get_context("fork"), initializer=dying_with(os.getpid())) as pool:
+    with ProcessPoolExecutor(processes, get_context("fork"), initializer=die_with_parent_hook(os.getpid())) as pool:
         try:
             return list(pool.map(primary_curves, paths, [settings] * len(paths)))
         except BaseException:

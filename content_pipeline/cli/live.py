@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from content_pipeline.cli.printing import counted, print_note, shortened, stderr
 from content_pipeline.errors import printable
-from content_pipeline.launcher.outcome import Outcome
+from content_pipeline.execution.outcome import Outcome
 from content_pipeline.library.scan import Scan
+from content_pipeline.stage import share_of_time
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-# How much of a video's time each stage takes, roughly; only the bar's smoothness hangs on it.
-STAGE_SHARE = {"fingerprint": (0.0, 0.05), "energy": (0.05, 0.6), "detections": (0.65, 0.05), "montage": (0.7, 0.3)}
 LINE_EVERY_S = 15.0
 MOST_WHY = 40  # characters beside a bar; the line at the end says all
 NOT_ENDED = ("pending", "dirty")
@@ -64,7 +63,7 @@ class LiveProgress:
             )
 
     def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None:
-        before, share = STAGE_SHARE.get(stage, (0.0, 1.0))
+        before, share = share_of_time(stage)
         self._advance(outcome.path, before + share * fraction, stage)
         if self._bars is None and self._clock() - self._last_line_s >= LINE_EVERY_S:
             done = f"{len(self._ended)} of {counted(self._total, 'video')} done"

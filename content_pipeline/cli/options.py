@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from content_pipeline.database_url import masked
 from content_pipeline.errors import BadSettings
 from content_pipeline.settings import Resolved, load
+from content_pipeline.settings.database_url import masked
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -31,8 +31,8 @@ def show_plan(request: Request) -> int:
     from content_pipeline.cli.live import LiveProgress
     from content_pipeline.cli.main import EXIT_USAGE
     from content_pipeline.cli.process import find_recordings, print_passed_over
-    from content_pipeline.launcher.batch import Batch
     from content_pipeline.manifest.database import Access
+    from content_pipeline.services.processing import Batch
 
     found = find_recordings(request, Access.READ)
     if found is None:

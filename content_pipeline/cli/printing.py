@@ -76,7 +76,7 @@ def lasting(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
-def wished(wish: dict[str, Any]) -> str:
+def describe_target(wish: dict[str, Any]) -> str:
     return f"{wish['amount']:g} {WISHES[wish['kind']]}"
 
 

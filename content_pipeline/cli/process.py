@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from content_pipeline.agenda import made_by_us
 from content_pipeline.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, EXIT_USAGE
 from content_pipeline.cli.options import process_options, resolve, settings_options
 from content_pipeline.cli.printing import counted, print_document, print_error, print_note, scope_in_words
 from content_pipeline.errors import EnvironmentalError, LibraryOffline, MissingFile, hint_for, printable
-from content_pipeline.library.keys import one_spelling
+from content_pipeline.library.keys import canonical_path
 from content_pipeline.library.scan import Scan, scan
 from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.database import Access
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.services.planning import own_output_filter
 from content_pipeline.settings import Settings
 
 STATUSES = (
@@ -33,9 +33,9 @@ NOT_DONE = ("failed", "pending", "dirty", "running", "lost", "removed")
 if TYPE_CHECKING:
     from dagster import Definitions
 
-    from content_pipeline.launcher.batch import Batch
-    from content_pipeline.launcher.outcome import Outcome
-    from content_pipeline.stages.carrier import Carrier
+    from content_pipeline.execution.outcome import Outcome
+    from content_pipeline.execution.run_context import RunContext
+    from content_pipeline.services.processing import Batch
 
 
 @click.command()
@@ -81,7 +81,7 @@ def carry_out(request: Request) -> int:
 
 def _recover(request: Request) -> None:
     """Before the scan, which knows by the manifest what is a recording and what we made of one."""
-    from content_pipeline.launcher.recovery import as_told, recover
+    from content_pipeline.dagster_runtime.manifest_recovery import describe_rebuilt, recover
 
     settings = request.settings
     try:
@@ -91,7 +91,9 @@ def _recover(request: Request) -> None:
         return  # tried again, and told of, when the batch begins
     if rebuilt is not None:
         where = printable(settings.state_dir.absolute())
-        print_note(f"The database {manifest.name} is new or empty, but {where} was used before: {as_told(rebuilt)}")
+        print_note(
+            f"The database {manifest.name} is new or empty, but {where} was used before: {describe_rebuilt(rebuilt)}"
+        )
 
 
 def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, seconds: float) -> int:
@@ -122,10 +124,10 @@ def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, secon
 def find_recordings(request: Request, access: Access = Access.MAKE) -> Scan | None:
     """The recordings; None when the place does not exist and never did."""
     try:
-        found = scan(request.target, request.settings.library, made_by_us(request.settings, access))
+        found = scan(request.target, request.settings.library, own_output_filter(request.settings, access))
     except MissingFile as error:
         catalog = Catalog(open_manifest(request.settings, Access.READ).engine)
-        known = catalog.signatures_under(one_spelling(request.target))
+        known = catalog.signatures_under(canonical_path(request.target))
         if known:
             videos = counted(len(known), "video")
             raise LibraryOffline(f"{error}, but the manifest knows {videos} there: is it mounted?") from error
@@ -183,7 +185,7 @@ def run_batch(
 ) -> tuple[Batch, bool, float]:
     """The work itself, on what was found or on what is queued; what was done before an interruption is kept."""
     from content_pipeline.cli.live import LiveProgress
-    from content_pipeline.launcher.batch import Batch
+    from content_pipeline.services.processing import Batch
 
     settings, started, interrupted = request.settings, time.monotonic(), False
     # Asked to stop, as by Ctrl-C; SIGINT too, which a shell's background commands are started without.
@@ -203,10 +205,10 @@ def run_batch(
     return batch, interrupted, time.monotonic() - started
 
 
-def _definitions(settings: Settings, carrier: Carrier) -> Definitions:
+def _definitions(settings: Settings, run_context: RunContext) -> Definitions:
     from content_pipeline.definitions import build_definitions
 
-    return build_definitions(settings, carrier)
+    return build_definitions(settings, run_context)
 
 
 def summarize(outcomes: Sequence[Outcome], found: Scan, seconds: float) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from content_pipeline.cli.live import details
 from content_pipeline.cli.printing import counted, print_result
 from content_pipeline.cli.process import STATUSES
 from content_pipeline.errors import printable
-from content_pipeline.launcher.outcome import Outcome
+from content_pipeline.execution.outcome import Outcome
 
 MOST_ROWS = 50
 STYLES = {"succeeded": "green", "failed": "red", "cancelled": "yellow", "pending": "dim"}

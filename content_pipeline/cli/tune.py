@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from content_pipeline.cli.options import resolve, settings_options
-from content_pipeline.cli.printing import counted, lasting, print_document, print_note, print_result, wished
+from content_pipeline.cli.printing import counted, describe_target, lasting, print_document, print_note, print_result
 from content_pipeline.errors import printable
-from content_pipeline.library.keys import one_spelling
+from content_pipeline.execution.rescue import rescue_orphans
+from content_pipeline.library.keys import canonical_path
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.database import Access
-from content_pipeline.manifest.opening import open_named_manifest
+from content_pipeline.manifest.open import open_named_manifest
 from content_pipeline.settings import Settings
-from content_pipeline.workers.orphans import rescue_orphans
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from content_pipeline.stages.workbench import StageResult
+    from content_pipeline.stages.context import StageResult
 
 BY_HAND = "asked for by a person"
 
@@ -54,8 +54,8 @@ def tune(
         raise click.UsageError("--apply and --reset cannot be used together")
     settings = resolve(config_file, state_dir, assignments, _as_settings(given)).settings
     if wants_reset:
-        return _reset(settings, one_spelling(Path(folder)), as_json)
-    return _tune(settings, one_spelling(Path(folder)), wants_apply, as_json)
+        return _reset(settings, canonical_path(Path(folder)), as_json)
+    return _tune(settings, canonical_path(Path(folder)), wants_apply, as_json)
 
 
 def _as_settings(given: dict[str, Any]) -> dict[str, Any]:
@@ -76,10 +76,10 @@ def _as_settings(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tune(settings: Settings, folder: Path, wants_apply: bool, as_json: bool) -> int:
-    from content_pipeline.launcher.calibrating import Calibrator
-    from content_pipeline.media.tuning import wish_of
+    from content_pipeline.execution.calibrating import Calibrator
+    from content_pipeline.media.selection.tuning import target_of
 
-    if wants_apply and wish_of(settings.calibration) is None and len(settings.calibration.values) != 1:
+    if wants_apply and target_of(settings.calibration) is None and len(settings.calibration.values) != 1:
         raise click.UsageError("--apply needs a target (--montage-s or --per-hour), or one value (--values)")
     manifest = open_named_manifest(settings, Access.USE)
     calibrator = Calibrator(settings, manifest, settings.worker_count)
@@ -179,7 +179,7 @@ def _print_choice(document: dict[str, Any]) -> None:
     wish = document["wish"]
     row = next(row for row in document["table"] if row["is_chosen"])
     found = f"{document['setting']} {row['value']:g} gives {row[wish['kind']]:.1f}"
-    print_result(f"Target: {wished(wish)}; {found}.")
+    print_result(f"Target: {describe_target(wish)}; {found}.")
 
 
 def _print_applied(applied: Applied | None, counts: Applied | None) -> None:

@@ -31,11 +31,11 @@ def worker(
     """
     settings = resolve(config_file, state_dir, assignments).settings
     from content_pipeline.cli.live import LiveProgress
+    from content_pipeline.dagster_runtime.instance import dagster_home
     from content_pipeline.definitions import build_definitions
-    from content_pipeline.launcher.home import dagster_home
-    from content_pipeline.launcher.spool import manifest_identity
-    from content_pipeline.launcher.starting import drain_supervisor, is_outdated
-    from content_pipeline.launcher.supervisor import Supervisor
+    from content_pipeline.launchers.local.launch_queue import manifest_identity
+    from content_pipeline.launchers.local.supervisor import Supervisor
+    from content_pipeline.launchers.local.supervisor_process import drain_supervisor, is_outdated
     from content_pipeline.library.scan import Scan
 
     home = dagster_home(settings)

@@ -9,7 +9,7 @@ import dagster as dg
 from content_pipeline.defs.partitions import VIDEOS
 from content_pipeline.media.probe import MediaInfo, probe
 from content_pipeline.media.source import open_source
-from content_pipeline.stages.workbench import StageResult
+from content_pipeline.stages.context import StageResult
 
 _DESCRIPTIONS = {
     "plays": "The file opens and shows a picture.",

@@ -7,33 +7,35 @@ from collections.abc import Mapping
 import dagster as dg
 
 from content_pipeline.artifacts import ArtifactStore, Maker
+from content_pipeline.dagster_runtime.names import PARTITION_TAG, job_tag, parse_job_tag
 from content_pipeline.errors import EnvironmentalError
-from content_pipeline.launcher.names import PARTITION_TAG, job_tag, parse_job_tag
+from content_pipeline.execution.run_context import RunContext
 from content_pipeline.manifest.calibrations import Calibrations
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Lease
-from content_pipeline.manifest.opening import open_in_a_child
+from content_pipeline.manifest.open import open_in_a_child
 from content_pipeline.manifest.publications import Publications
-from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Carrier
-from content_pipeline.stages.workbench import Workbench
+from content_pipeline.stages.context import StageContext
 
 
-def open_workbench(settings: Settings, carrier: Carrier, partition_key: str | None = None) -> Workbench:
+def open_stage_context(settings: Settings, run_context: RunContext, partition_key: str | None = None) -> StageContext:
     """The settings are those of the partition's video: whatever is applied to its library now, not when we started."""
     engine = open_in_a_child(settings).engine
     own = settings if partition_key is None else Calibrations(engine).settings_for(settings, partition_key)
-    return Workbench(
+    return StageContext(
         settings=own,
         artifacts=ArtifactStore(
-            settings.state_dir.absolute() / "artifacts", settings.queue.lease_s, _maker(carrier.lease, Manifest(engine))
+            settings.state_dir.absolute() / "artifacts",
+            settings.queue.lease_s,
+            _maker(run_context.lease, Manifest(engine)),
         ),
         videos=VideoStore(engine),
-        publications=Publications(engine, carrier.lease, settings.queue.lease_s),
-        progress=carrier.listener.progressed,
-        cores=carrier.cores,
-        force_id=carrier.force_id,
+        publications=Publications(engine, run_context.lease, settings.queue.lease_s),
+        progress=run_context.reporter.progressed,
+        cores=run_context.cores,
+        force_id=run_context.force_id,
     )
 
 
@@ -49,10 +51,10 @@ def _maker(lease: Lease | None, manifest: Manifest) -> Maker:
     return Maker("" if lease is None else job_tag(lease.job_id, lease.claim_number), is_current)
 
 
-def build_resources(settings: Settings, carrier: Carrier) -> Mapping[str, dg.ResourceDefinition]:
+def build_resources(settings: Settings, run_context: RunContext) -> Mapping[str, dg.ResourceDefinition]:
     @dg.resource(description="Settings, artifacts and the manifest.")
-    def workbench(context: dg.InitResourceContext) -> Workbench:
+    def stage_context(context: dg.InitResourceContext) -> StageContext:
         run = context.run
-        return open_workbench(settings, carrier, None if run is None else run.tags.get(PARTITION_TAG))
+        return open_stage_context(settings, run_context, None if run is None else run.tags.get(PARTITION_TAG))
 
-    return {"workbench": workbench}
+    return {"workbench": stage_context}

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 import dagster as dg
 
+from content_pipeline.dagster_runtime.names import CALIBRATE_LIBRARY
 from content_pipeline.defs.jobs import BEST_OF
 from content_pipeline.defs.partitions import register_libraries
 from content_pipeline.defs.upkeep import NIGHTLY_BACKFILL, RETENTION, SCRUB
-from content_pipeline.launcher.names import CALIBRATE_LIBRARY
-from content_pipeline.library.keys import one_spelling
+from content_pipeline.library.keys import canonical_path
 from content_pipeline.manifest.catalog import Catalog
-from content_pipeline.manifest.opening import open_manifest
-from content_pipeline.media.tuning import wish_of
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.media.selection.tuning import target_of
 from content_pipeline.settings import Settings
 
 SUNDAY = "0"
@@ -74,7 +74,7 @@ def _weekly_calibration(settings: Settings, current: Callable[[], Settings]) -> 
     )
     def weekly_calibration(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
         now = current()
-        if wish_of(now.calibration) is None:
+        if target_of(now.calibration) is None:
             yield dg.SkipReason("No target is set: set `calibration.montage_s` or `calibration.per_hour`.")
             return
         yield from _one_run_each(context, now)
@@ -84,7 +84,7 @@ def _weekly_calibration(settings: Settings, current: Callable[[], Settings]) -> 
 
 def _one_run_each(context: dg.ScheduleEvaluationContext, settings: Settings) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """A run of this week for every watched library."""
-    watched = {one_spelling(folder) for folder in settings.library.folders}
+    watched = {canonical_path(folder) for folder in settings.library.folders}
     libraries = [root for root in Catalog(open_manifest(settings).engine).libraries() if root in watched]
     if not libraries:
         yield dg.SkipReason("No watched library has videos yet.")

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import dagster as dg
 
-from content_pipeline.agenda import Agenda, Enqueued, made_by_us
-from content_pipeline.defs.partitions import register_libraries
-from content_pipeline.errors import PipelineError, printable
-from content_pipeline.launcher.dispatch import Delivery, due_deliveries
-from content_pipeline.launcher.names import (
+from content_pipeline.dagster_runtime.dispatch import DueRun, due_runs
+from content_pipeline.dagster_runtime.names import (
     CALIBRATE_LIBRARY,
     JOB_TAG,
     PRIORITY_TAG,
     PROCESS_VIDEO,
     VIDEO_PARTITIONS,
 )
-from content_pipeline.launcher.rebuild import rebuild
-from content_pipeline.launcher.reconcile import REBUILD_BUDGET_S, reconcile
+from content_pipeline.dagster_runtime.rebuild import rebuild
+from content_pipeline.defs.partitions import register_libraries
+from content_pipeline.errors import PipelineError, printable
+from content_pipeline.launchers.local.reconcile import REBUILD_BUDGET_S, reconcile
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.model import QueueType
+from content_pipeline.services.planning import Enqueued, Planner, own_output_filter
 from content_pipeline.settings import Settings
 
 Current = Callable[[], Settings]
@@ -54,11 +54,11 @@ def _watch_libraries(current: Current, interval_s: int) -> dg.SensorDefinition:
         settings = current()
         if not settings.library.folders:
             return dg.SkipReason("No folder is watched: set `library.folders`, or start `content-ai dev --watch`.")
-        agenda = Agenda(settings)
-        if agenda.catalog.is_empty() and rebuild(context.instance, agenda.manifest, REBUILD_BUDGET_S).left:
+        planner = Planner(settings)
+        if planner.catalog.is_empty() and rebuild(context.instance, planner.manifest, REBUILD_BUDGET_S).left:
             return dg.SkipReason("The manifest is empty; it is being rebuilt from Dagster's records first.")
         seen = json.loads(context.cursor) if context.cursor else {}
-        looks = {folder: _look(agenda, settings, folder, seen) for folder in settings.library.folders}
+        looks = {folder: _look(planner, settings, folder, seen) for folder in settings.library.folders}
         moving = {
             str(found.path): str(found.signature)
             for look in looks.values()
@@ -72,10 +72,10 @@ def _watch_libraries(current: Current, interval_s: int) -> dg.SensorDefinition:
     return watch_libraries
 
 
-def _look(agenda: Agenda, settings: Settings, folder: Path, seen: dict[str, str]) -> Enqueued | PipelineError:
+def _look(planner: Planner, settings: Settings, folder: Path, seen: dict[str, str]) -> Enqueued | PipelineError:
     """One folder that is away does not keep the others from being watched."""
     try:
-        return agenda.watch(scan(folder, settings.library, made_by_us(settings)), seen)
+        return planner.watch(scan(folder, settings.library, own_output_filter(settings)), seen)
     except PipelineError as error:
         return error
 
@@ -95,7 +95,7 @@ def _dispatch_jobs(current: Current) -> dg.SensorDefinition:
         description="Requests a run for each job that is due, a few at a time; the other jobs wait in the manifest.",
     )
     def dispatch_jobs(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        deliveries = due_deliveries(current(), context.instance, datetime.now(UTC))
+        deliveries = due_runs(current(), context.instance, datetime.now(UTC))
         if not deliveries:
             return dg.SkipReason("No job is due, or enough runs are open.")
         context.instance.add_dynamic_partitions(VIDEO_PARTITIONS, sorted({one.partition_key for one in deliveries}))
@@ -113,7 +113,7 @@ def _dispatch_calibrations(current: Current) -> dg.SensorDefinition:
         description="Requests a run for each calibration that was interrupted or is retried.",
     )
     def dispatch_calibrations(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        deliveries = due_deliveries(current(), context.instance, datetime.now(UTC), QueueType.CALIBRATION)
+        deliveries = due_runs(current(), context.instance, datetime.now(UTC), QueueType.CALIBRATION)
         if not deliveries:
             return dg.SkipReason("No calibration is waiting.")
         register_libraries(context.instance, {Path(one.job.library) for one in deliveries})
@@ -122,7 +122,7 @@ def _dispatch_calibrations(current: Current) -> dg.SensorDefinition:
     return dispatch_calibrations
 
 
-def _requests(deliveries: Sequence[Delivery]) -> list[dg.RunRequest]:
+def _requests(deliveries: Sequence[DueRun]) -> list[dg.RunRequest]:
     return [
         dg.RunRequest(
             run_key=one.run_key,

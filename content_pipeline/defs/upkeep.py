@@ -6,33 +6,33 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
-from content_pipeline.agenda import Agenda, made_by_us
+from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY
+from content_pipeline.dagster_runtime.run_retention import forget_all_old
 from content_pipeline.errors import PipelineError, printable
-from content_pipeline.launcher.names import BACKFILL_PRIORITY
-from content_pipeline.launcher.run_retention import forget_all_old
+from content_pipeline.execution.run_context import RunContext
 from content_pipeline.library.scan import scan
-from content_pipeline.library.scrub import scrub
+from content_pipeline.library.verify_content import scrub
 from content_pipeline.manifest.model import Terms
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.videos import VideoStore
+from content_pipeline.services.planning import Planner, own_output_filter
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Carrier
 
 NIGHTLY_BACKFILL, RETENTION, SCRUB = "nightly_backfill", "retention", "scrub_recordings"
 
 
-def build_upkeep_jobs(settings: Settings, carrier: Carrier) -> Sequence[dg.JobDefinition]:
-    return [_nightly_backfill(settings), _retention(settings, carrier), _scrub(settings, carrier)]
+def build_upkeep_jobs(settings: Settings, run_context: RunContext) -> Sequence[dg.JobDefinition]:
+    return [_nightly_backfill(settings), _retention(settings, run_context), _scrub(settings, run_context)]
 
 
 def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
     @dg.op
     def enqueue_dirty_videos(context: dg.OpExecutionContext) -> None:
         """Plans every watched folder; the jobs wait for the quiet hours."""
-        agenda = Agenda(settings, Terms(priority=BACKFILL_PRIORITY))
+        planner = Planner(settings, Terms(priority=BACKFILL_PRIORITY))
         for folder in settings.library.folders:
             try:
-                found = agenda.enqueue(scan(folder, settings.library, made_by_us(settings)))
+                found = planner.enqueue(scan(folder, settings.library, own_output_filter(settings)))
             except PipelineError as error:  # one folder that is away does not keep the others waiting
                 context.log.warning(f"{printable(folder)}: {error} {error.hint}")
                 continue
@@ -47,11 +47,11 @@ def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
     return nightly_backfill
 
 
-def _retention(settings: Settings, carrier: Carrier) -> dg.JobDefinition:
+def _retention(settings: Settings, run_context: RunContext) -> dg.JobDefinition:
     @dg.op
     def forget_old_history(context: dg.OpExecutionContext) -> None:
         before = datetime.now(UTC) - timedelta(days=settings.schedule.keep_days)
-        manifest, moved = open_manifest(settings), carrier.listener.moved
+        manifest, moved = open_manifest(settings), run_context.reporter.moved
         removed = forget_all_old(settings, manifest, context.instance, before, moved)
         context.log.info(", ".join(f"{count} {what}" for what, count in removed.items()) + " removed")
 
@@ -62,11 +62,11 @@ def _retention(settings: Settings, carrier: Carrier) -> dg.JobDefinition:
     return retention
 
 
-def _scrub(settings: Settings, carrier: Carrier) -> dg.JobDefinition:
+def _scrub(settings: Settings, run_context: RunContext) -> dg.JobDefinition:
     @dg.op
     def read_again(context: dg.OpExecutionContext) -> None:
         known = VideoStore(open_manifest(settings).engine)
-        report = scrub(known, settings.schedule.scrub_share, random.random, carrier.listener.moved)
+        report = scrub(known, settings.schedule.scrub_share, random.random, run_context.reporter.moved)
         for path in report.changed:
             context.log.warning(f"changed, although size and times are the same: {printable(path)}")
         context.log.info(f"{report.read} read, {len(report.changed)} changed, {report.unreadable} unreadable")

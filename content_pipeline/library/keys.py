@@ -33,7 +33,7 @@ def new_key(path: Path, quick: str, is_taken: Callable[[str], bool]) -> str:
     return key
 
 
-def one_spelling(path: Path) -> Path:
+def canonical_path(path: Path) -> Path:
     """A place as it is remembered: absolute, and without `..` unless a link on the way makes that another place."""
     plain, absolute = Path(os.path.normpath(path.absolute())), path.absolute()
     try:

@@ -6,26 +6,24 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from content_pipeline.errors import BadSettings, MissingFile
-from content_pipeline.job_options import JobOptions
 from content_pipeline.library.presence import is_offline, is_there
+from content_pipeline.library.recipe import FOLLOWS, Recipe, changes
 from content_pipeline.library.scan import Found, Scan
-from content_pipeline.manifest.catalog import Brief
+from content_pipeline.manifest.catalog import JobSummary
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.settings import digest_of
+from content_pipeline.settings.job_options import JobOptions
+from content_pipeline.stage import VIDEO_STAGES
 
-STAGES = ("fingerprint", "energy", "detections", "montage")
 NEW = "new"
 INPUT_CHANGED = "input changed"
 BACK = "the file is there again"
 NOT_AGAIN = "not tried again, as nothing changed (`content-ai queue retry` does)"
 # Among a job's results: its outputs are files of their own. They were hard links into the cache once.
 OWN_COPIES = "own_copies"
-FOLLOWS = "follows "
 FORCED = "forced"
 WAITING = (State.PENDING, State.DIRTY, State.RUNNING)
 
@@ -42,39 +40,13 @@ class Action(StrEnum):
 _PREFIX = {Action.REDO: "dirty: ", Action.RETRY: "failed before; "}
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """Everything but the recording that results depend on: the settings each stage reads, and code versions.
-
-    `calibrated` names the settings that a calibration gave their value: told to people, and part of no digest.
-    """
-
-    settings: Mapping[str, Mapping[str, Any]]
-    versions: Mapping[str, int]
-    calibrated: frozenset[str] = frozenset()
-
-    @cached_property
-    def config_hash(self) -> str:
-        return digest_of(self.as_json())
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "settings": {stage: dict(values) for stage, values in self.settings.items()},
-            "versions": dict(self.versions),
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Recipe:
-        return cls(value["settings"], value["versions"])
-
-
 class PlannedVideo(NamedTuple):
     """`reasons` maps each stage that would run to why."""
 
     found: Found
     action: Action
     reasons: Mapping[str, str]
-    job: Brief | None = None
+    job: JobSummary | None = None
     note: str = ""
 
     @property
@@ -144,7 +116,7 @@ class Known:
     """
 
     signatures: Mapping[str, str]
-    jobs: Mapping[str, Brief]
+    jobs: Mapping[str, JobSummary]
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
     calibrated: Mapping[str, Recipe] = field(default_factory=dict)
 
@@ -187,11 +159,13 @@ def _body(signature: str) -> str:
     return signature.rpartition(":")[0]
 
 
-def _plan_video(found: Found, job: Brief | None, input_changed: bool, known: Known, wanted: Wanted) -> PlannedVideo:
+def _plan_video(
+    found: Found, job: JobSummary | None, input_changed: bool, known: Known, wanted: Wanted
+) -> PlannedVideo:
     if job is None:
-        return PlannedVideo(found, Action.CREATE, dict.fromkeys(STAGES, NEW))
+        return PlannedVideo(found, Action.CREATE, dict.fromkeys(VIDEO_STAGES, NEW))
     if job.status in WAITING:
-        return PlannedVideo(found, Action.WAIT, dict.fromkeys(STAGES, _why_waiting(job, wanted)), job)
+        return PlannedVideo(found, Action.WAIT, dict.fromkeys(VIDEO_STAGES, _why_waiting(job, wanted)), job)
     if job.status in (State.CANCELLED, State.DISCARDED):
         return PlannedVideo(found, Action.LEAVE, {}, job, f"`content-ai queue resume {job.job_id}` brings it back")
     reasons = _reasons(job, input_changed, known, wanted)
@@ -202,27 +176,27 @@ def _plan_video(found: Found, job: Brief | None, input_changed: bool, known: Kno
     return PlannedVideo(found, Action.REDO if job.status is State.SUCCEEDED else Action.RETRY, reasons, job)
 
 
-def _reasons(job: Brief, input_changed: bool, known: Known, wanted: Wanted) -> dict[str, str]:
+def _reasons(job: JobSummary, input_changed: bool, known: Known, wanted: Wanted) -> dict[str, str]:
     if wanted.force:
-        return dict.fromkeys(STAGES, FORCED)
+        return dict.fromkeys(VIDEO_STAGES, FORCED)
     if input_changed:
-        return dict.fromkeys(STAGES, INPUT_CHANGED)
+        return dict.fromkeys(VIDEO_STAGES, INPUT_CHANGED)
     if job.status is State.FAILED and job.error_code == MissingFile.code:
-        return dict.fromkeys(STAGES, BACK)
+        return dict.fromkeys(VIDEO_STAGES, BACK)
     recipe = wanted.recipe if job.video_key is None else known.calibrated.get(job.video_key, wanted.recipe)
     reasons: dict[str, str] = {}
     if job.config_hash != recipe.config_hash and not _failed_before_it_mattered(job, wanted):
         before = known.recipes.get(job.config_hash) if job.config_hash is not None else None
         reasons = changes(before, recipe)
     elif job.status is State.FAILED and (allowed := _changed_settings(job, wanted)):
-        return dict.fromkeys(STAGES, ", ".join(allowed))
+        return dict.fromkeys(VIDEO_STAGES, ", ".join(allowed))
     if job.status is State.SUCCEEDED and (broken := _broken_output(job, wanted.output_dir)) is not None:
         own = reasons.get("montage", FOLLOWS)
         reasons["montage"] = broken if own.startswith(FOLLOWS) else f"{own}, {broken}"
     return reasons
 
 
-def _why_waiting(job: Brief, wanted: Wanted) -> str:
+def _why_waiting(job: JobSummary, wanted: Wanted) -> str:
     """Asked for again on other terms, a job that waits is done on those; one that runs, afterwards."""
     if wanted.force:
         return FORCED
@@ -233,7 +207,7 @@ def _why_waiting(job: Brief, wanted: Wanted) -> str:
     return f"{waits}; {'afterwards' if job.status is State.RUNNING else 'now'} with {', '.join(changed)}"
 
 
-def _changed_options(job: Brief, wanted: Wanted) -> list[str]:
+def _changed_options(job: JobSummary, wanted: Wanted) -> list[str]:
     """What a command asks of a job otherwise than it was asked before."""
     if wanted.options is None or job.options == wanted.options.as_json():
         return []
@@ -243,7 +217,7 @@ def _changed_options(job: Brief, wanted: Wanted) -> list[str]:
     return wanted.options.changes_from(before)
 
 
-def _changed_settings(job: Brief, wanted: Wanted) -> list[str]:
+def _changed_settings(job: JobSummary, wanted: Wanted) -> list[str]:
     """What a failed job may now do that it might not: limits are in no recipe, for they change no result."""
     before = _options_of(job)
     if wanted.options is None or before is None:
@@ -251,7 +225,7 @@ def _changed_settings(job: Brief, wanted: Wanted) -> list[str]:
     return replace(wanted.options, output_dir=before.output_dir).changes_from(before)
 
 
-def _options_of(job: Brief) -> JobOptions | None:
+def _options_of(job: JobSummary) -> JobOptions | None:
     """None of a job that has none, or some that nobody understands any more."""
     try:
         return None if job.options is None else JobOptions.from_json(job.options)
@@ -259,37 +233,12 @@ def _options_of(job: Brief) -> JobOptions | None:
         return None
 
 
-def _failed_before_it_mattered(job: Brief, wanted: Wanted) -> bool:
+def _failed_before_it_mattered(job: JobSummary, wanted: Wanted) -> bool:
     """A calibration decides what is chosen, not whether a file can be read: for it alone nothing is tried again."""
     return job.status is State.FAILED and job.config_hash == wanted.recipe.config_hash
 
 
-def changes(before: Recipe | None, now: Recipe) -> dict[str, str]:
-    """Which stages a new recipe runs again: those it changes for, and what follows them."""
-    if before is None:
-        return dict.fromkeys(STAGES, "made with settings that are no longer known")
-    reasons: dict[str, str] = {}
-    for stage in STAGES:
-        found = _changed(stage, before, now)
-        if found:
-            reasons[stage] = found
-        elif reasons:
-            reasons[stage] = f"{FOLLOWS}{next(iter(reasons))}"
-    return reasons
-
-
-def _changed(stage: str, before: Recipe, now: Recipe) -> str:
-    parts = []
-    for name in (stage, "clip") if stage == "montage" else (stage,):
-        if before.versions.get(name) != now.versions[name]:
-            parts.append(f"code version {before.versions.get(name)} -> {now.versions[name]}")
-        old, new = before.settings.get(name, {}), now.settings[name]
-        told = {key: f"{key} {old.get(key)} -> {new[key]}" for key in new if old.get(key) != new[key]}
-        parts += [f"{text} (calibration)" if key in now.calibrated else text for key, text in told.items()]
-    return ", ".join(dict.fromkeys(parts))
-
-
-def _broken_output(job: Brief, output_dir: str) -> str | None:
+def _broken_output(job: JobSummary, output_dir: str) -> str | None:
     """The first output that is not as it was left, or not where it is wanted, by `stat` alone."""
     for path, (size_bytes, mtime_ns) in job.results.get("output_stats", {}).items():
         if not path.startswith(f"{output_dir}/") and not _is_in(path, output_dir):

@@ -8,7 +8,7 @@ from pathlib import Path
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.library.presence import is_offline
 from content_pipeline.manifest.catalog import Catalog
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.settings import Settings
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from content_pipeline.errors import MissingFile, PipelineError, UnsafePath, from_os_error, printable
-from content_pipeline.library.keys import one_spelling
+from content_pipeline.library.keys import canonical_path
 from content_pipeline.media.source import Signature
 from content_pipeline.settings import LibrarySettings
 
@@ -54,12 +54,12 @@ class Scan:
         return {ending: count for ending, count in sorted(self.other_endings.items()) if ending in VIDEO_ENDINGS}
 
 
-def scan(target: Path, settings: LibrarySettings, is_ours: Callable[[Path], bool] = lambda _path: False) -> Scan:
+def scan(target: Path, settings: LibrarySettings, is_own_output: Callable[[Path], bool] = lambda _path: False) -> Scan:
     """Scan a folder; a single file is a library of one, whatever its extension.
 
     What `is_ours` says of a file or folder, that we made it, is passed over without a word.
     """
-    target = one_spelling(target)
+    target = canonical_path(target)
     if not os.path.lexists(target):
         raise MissingFile(f"{printable(target)} does not exist")
     if not target.is_dir():
@@ -67,7 +67,7 @@ def scan(target: Path, settings: LibrarySettings, is_ours: Callable[[Path], bool
     endings = tuple(f".{extension}" for extension in settings.extensions)
     refused: list[Refused] = []
     others: Counter[str] = Counter()
-    entries = _walk(target, settings.recursive, is_ours, refused)
+    entries = _walk(target, settings.recursive, is_own_output, refused)
     found = _sort_out(target, _with_ending(entries, endings, others))
     return replace(found, refused=(*found.refused, *refused), other_endings=dict(others))
 
@@ -90,7 +90,7 @@ def look_again(found: Found) -> Found | None:
 
 
 def _walk(
-    folder: Path, recursive: bool, is_ours: Callable[[Path], bool], refused: list[Refused], below: bool = False
+    folder: Path, recursive: bool, is_own_output: Callable[[Path], bool], refused: list[Refused], below: bool = False
 ) -> Iterator[os.DirEntry[str]]:
     """Names in order; links to folders are not followed, hidden folders not entered."""
     try:
@@ -103,11 +103,11 @@ def _walk(
         return
     for entry in found:
         path = Path(entry.path)
-        if is_ours(path):
+        if is_own_output(path):
             continue
         yield entry
         if recursive and entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-            yield from _walk(path, recursive, is_ours, refused, below=True)
+            yield from _walk(path, recursive, is_own_output, refused, below=True)
 
 
 def _sort_out(root: Path, paths: Iterator[Path]) -> Scan:

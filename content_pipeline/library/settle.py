@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from content_pipeline.filesystem import is_open_for_writing
+from content_pipeline.system.filesystem import is_open_for_writing
 
 
 def is_settled(path: Path, mtime_ns: int, now_ns: int, quiet_s: float) -> bool:

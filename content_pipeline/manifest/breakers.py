@@ -12,9 +12,9 @@ from content_pipeline.manifest.breaker import EVERYTHING, LIBRARY, OFFLINE, STAG
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job
-from content_pipeline.manifest.moves import CODE_LENGTH, ERROR_LENGTH, clean, insert_for, locked
 from content_pipeline.manifest.schema import breakers as table
 from content_pipeline.manifest.schema import job_items
+from content_pipeline.manifest.transitions import CODE_LENGTH, ERROR_LENGTH, clean, insert_for, locked
 
 # A drive that is unplugged or cannot be read says nothing of other libraries.
 _OF_A_LIBRARY = {OFFLINE, ReadFailed.code}

@@ -13,10 +13,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.manifest.database import Transaction, connected
-from content_pipeline.manifest.moves import insert_for
-from content_pipeline.manifest.patience import patient
+from content_pipeline.manifest.database_retry import patient
 from content_pipeline.manifest.schema import calibrations as table
 from content_pipeline.manifest.schema import videos
+from content_pipeline.manifest.transitions import insert_for
 from content_pipeline.settings import Settings
 
 

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from content_pipeline.manifest.database import Transaction, connected, transaction
+from content_pipeline.manifest.database_retry import patient
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.model import QueueType
-from content_pipeline.manifest.moves import as_job, delete, insert_for, locked, write_counts
-from content_pipeline.manifest.patience import patient
 from content_pipeline.manifest.schema import PathText, calibrations, job_items, settings_snapshots, videos
+from content_pipeline.manifest.transitions import as_job, delete, insert_for, locked, write_counts
 
 RECENT_COSTS = 50
 _STATES = {str(state): state for state in State}
 
 
-class Brief(NamedTuple):
+class JobSummary(NamedTuple):
     """The part of a job that a plan looks at; a light record, for there may be 100,000."""
 
     job_id: str
@@ -57,20 +57,20 @@ class Catalog:
         with connected(self._engine) as connection:
             return {row.path: row.signature for row in connection.execute(query)}
 
-    def jobs_under(self, folder: Path, queue_type: QueueType = QueueType.PROCESSING) -> list[Brief]:
-        return self._briefs(job_items.c.queue_type == queue_type, *_below(job_items.c.video_path, folder))
+    def jobs_under(self, folder: Path, queue_type: QueueType = QueueType.PROCESSING) -> list[JobSummary]:
+        return self._summaries(job_items.c.queue_type == queue_type, *_below(job_items.c.video_path, folder))
 
-    def jobs_at(self, paths: Sequence[Path], queue_type: QueueType = QueueType.PROCESSING) -> list[Brief]:
-        found: list[Brief] = []
+    def jobs_at(self, paths: Sequence[Path], queue_type: QueueType = QueueType.PROCESSING) -> list[JobSummary]:
+        found: list[JobSummary] = []
         for start in range(0, len(paths), 500):
             chunk = [str(path) for path in paths[start : start + 500]]
-            found += self._briefs(job_items.c.queue_type == queue_type, job_items.c.video_path.in_(chunk))
+            found += self._summaries(job_items.c.queue_type == queue_type, job_items.c.video_path.in_(chunk))
         return found
 
-    def _briefs(self, *conditions: sa.ColumnElement[bool]) -> list[Brief]:
-        query = sa.select(*(job_items.c[name] for name in Brief._fields)).where(*conditions)
+    def _summaries(self, *conditions: sa.ColumnElement[bool]) -> list[JobSummary]:
+        query = sa.select(*(job_items.c[name] for name in JobSummary._fields)).where(*conditions)
         with connected(self._engine) as connection:
-            return [Brief(*row)._replace(status=_STATES[row.status]) for row in connection.execute(query)]
+            return [JobSummary(*row)._replace(status=_STATES[row.status]) for row in connection.execute(query)]
 
     def recipes(self) -> dict[str, dict[str, Any]]:
         """The settings behind every `config_hash` that was ever used."""

@@ -16,13 +16,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from content_pipeline.database_url import SECRET_OPTIONS, DatabaseUrl, masked
 from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseReadOnly, NoManifest, OldSchema
-from content_pipeline.manifest.failures import first_line, name_failure
-from content_pipeline.manifest.recognition import Holds, damaged, look_at_file, look_at_schema
+from content_pipeline.manifest.database_errors import first_line, name_failure
+from content_pipeline.manifest.database_owner import Holds, damaged, look_at_file, look_at_schema
 from content_pipeline.manifest.sqlite import BUSY_TIMEOUT_MS, FileIdentity, file_of, is_file, sqlite_engine
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
-from content_pipeline.manifest.turns import turn
+from content_pipeline.manifest.write_queue import turn
+from content_pipeline.settings.database_url import SECRET_OPTIONS, DatabaseUrl, masked
 
 SCHEMA_VERSION = "0005"
 FOLLOW_TRIES = 10

@@ -33,7 +33,7 @@ class Move(StrEnum):
     DISCARD = "discard"
     RESUME = "resume"
     RETRY = "retry"
-    SPOIL = "mark dirty"  # what it made no longer holds
+    MARK_DIRTY = "mark dirty"  # what it made no longer holds
     ASK = "ask"  # somebody wants it, new or waiting: it goes on waiting, with what was asked of it
     RESTORE = "restore"  # it was done before the manifest was lost
 
@@ -50,7 +50,7 @@ MOVES: dict[Move, dict[State, State]] = {
     Move.DISCARD: dict.fromkeys((State.PENDING, State.DIRTY, State.FAILED, State.CANCELLED), State.DISCARDED),
     Move.RESUME: dict.fromkeys((State.CANCELLED, State.DISCARDED), State.PENDING),
     Move.RETRY: {State.FAILED: State.PENDING},
-    Move.SPOIL: {State.SUCCEEDED: State.DIRTY},
+    Move.MARK_DIRTY: {State.SUCCEEDED: State.DIRTY},
     Move.ASK: {State.PENDING: State.PENDING, State.DIRTY: State.DIRTY},
     Move.RESTORE: {State.PENDING: State.SUCCEEDED},
 }

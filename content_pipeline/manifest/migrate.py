@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
-from content_pipeline.manifest.recognition import APPLICATION_ID
+from content_pipeline.manifest.database_owner import APPLICATION_ID
 from content_pipeline.manifest.sqlite import is_file
-from content_pipeline.private_files import close_to_others
+from content_pipeline.system.private_files import close_to_others
 
 LOCK_NUMBER = 7283641
 

@@ -17,13 +17,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.errors import TransientError, printable
-from content_pipeline.manifest import working
+from content_pipeline.manifest import worker_ops as working
 from content_pipeline.manifest.database import Transaction, connected, transaction
+from content_pipeline.manifest.database_retry import patient
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import LEASE_S, Lease, QueueType
-from content_pipeline.manifest.moves import held, in_chunks, insert_for
-from content_pipeline.manifest.patience import patient
 from content_pipeline.manifest.schema import PathText, job_items, publications
+from content_pipeline.manifest.transitions import held, in_chunks, insert_for
 
 
 class NameTaken(TransientError):

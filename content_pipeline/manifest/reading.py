@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Attempt, Job, QueueType, Transition
-from content_pipeline.manifest.moves import UnknownJob, as_job, in_chunks
+from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.schema import attempts, job_counts, job_items, state_transitions
-from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.transitions import UnknownJob, as_job, in_chunks
 
 ID_LENGTH = 26
 
@@ -43,16 +43,18 @@ def get(connection: sa.Connection, job_id: str) -> Job:
     return as_job(rows[0])
 
 
-def list_jobs(connection: sa.Connection, which: Which, limit: int | None = None, offset: int = 0) -> list[Job]:
-    if which.job_ids is None:
-        return _page(connection, which, limit, offset)
-    named = [replace(which, job_ids=ids) for ids in in_chunks(sorted(set(which.job_ids)))]
+def list_jobs(connection: sa.Connection, job_filter: JobFilter, limit: int | None = None, offset: int = 0) -> list[Job]:
+    if job_filter.job_ids is None:
+        return _page(connection, job_filter, limit, offset)
+    named = [replace(job_filter, job_ids=ids) for ids in in_chunks(sorted(set(job_filter.job_ids)))]
     found = [job for some in named for job in _page(connection, some)]
     return found[offset:] if limit is None else found[offset : offset + limit]
 
 
-def _page(connection: sa.Connection, which: Which, limit: int | None = None, offset: int = 0) -> list[Job]:
-    query = sa.select(job_items).where(*which.conditions()).order_by(job_items.c.job_id).limit(limit).offset(offset)
+def _page(connection: sa.Connection, job_filter: JobFilter, limit: int | None = None, offset: int = 0) -> list[Job]:
+    query = (
+        sa.select(job_items).where(*job_filter.conditions()).order_by(job_items.c.job_id).limit(limit).offset(offset)
+    )
     return [as_job(row) for row in connection.execute(query)]
 
 

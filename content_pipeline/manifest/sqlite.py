@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from content_pipeline.errors import BadSettings, printable
-from content_pipeline.private_files import private_folder
+from content_pipeline.system.private_files import private_folder
 
 FileIdentity = tuple[int, int]
 

@@ -11,9 +11,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.manifest.database import connected, transaction
-from content_pipeline.manifest.moves import insert_for
-from content_pipeline.manifest.patience import patient
+from content_pipeline.manifest.database_retry import patient
 from content_pipeline.manifest.schema import videos
+from content_pipeline.manifest.transitions import insert_for
 
 
 @dataclass(frozen=True)

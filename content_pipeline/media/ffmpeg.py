@@ -27,7 +27,7 @@ from content_pipeline.errors import (
     OutOfMemory,
     PipelineError,
 )
-from content_pipeline.lifetime import dying_with
+from content_pipeline.system.child_process import die_with_parent_hook
 
 OUTPUT_LIMIT_BYTES = 64 << 30
 REPORT_EVERY_S = 0.5
@@ -143,7 +143,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 
 def _limits(watch: Watch, parent: int) -> Callable[[], None]:
     """What the child does to itself before it becomes ffmpeg. Everything is looked up before the fork."""
-    die_with_parent = dying_with(parent)
+    die_with_parent = die_with_parent_hook(parent)
     cpu_s = max(1, int(watch.time_limit_s * (os.cpu_count() or 1)) + 1)
     wanted = (
         (resource.RLIMIT_AS, watch.memory_bytes),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from content_pipeline.errors import LimitExceeded, NoPicture, NotAVideo, printable
 from content_pipeline.media.damage import packets, until_damage
-from content_pipeline.media.opening import opening_head
+from content_pipeline.media.mp4.header import opening_head
 from content_pipeline.media.source import Source
 
 if TYPE_CHECKING:

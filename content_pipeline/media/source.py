@@ -26,8 +26,8 @@ from content_pipeline.errors import (
     from_os_error,
     printable,
 )
-from content_pipeline.media.beneath import open_beneath, open_file
 from content_pipeline.media.damage import damage_named, disk_error, is_from_disk
+from content_pipeline.media.open_beneath import open_beneath, open_file
 from content_pipeline.settings import LimitSettings
 
 if TYPE_CHECKING:

@@ -18,20 +18,21 @@ from content_pipeline.errors import (
     TransientError,
     printable,
 )
-from content_pipeline.media.best import Contender, Offer
-from content_pipeline.media.best import best_of as choose
-from content_pipeline.media.highlights import DURATION_LIMIT, SEGMENT_LIMIT, Highlight
 from content_pipeline.media.probe import MediaInfo, probe
 from content_pipeline.media.render.clip import Clip, render_clip
 from content_pipeline.media.render.encoding import FrameSize
 from content_pipeline.media.render.join import Montage, join
 from content_pipeline.media.render.verify import verify_montage
+from content_pipeline.media.selection.best_of_selection import Contender, Offer
+from content_pipeline.media.selection.best_of_selection import best_of as choose
+from content_pipeline.media.selection.highlights import DURATION_LIMIT, SEGMENT_LIMIT, Highlight
 from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
+from content_pipeline.publishing.names import Name, safe_name
+from content_pipeline.publishing.publish import Published, pieces_of, publish
+from content_pipeline.stage import spec_of
+from content_pipeline.stages.context import StageContext, StageResult, obtain
 from content_pipeline.stages.montage import CLIP_NAME
-from content_pipeline.stages.output_names import Name, safe_name
-from content_pipeline.stages.publishing import Published, pieces_of, publish
-from content_pipeline.stages.workbench import VERSIONS, StageResult, Workbench, obtain
 
 PREFIX = "best-of-"
 
@@ -93,33 +94,37 @@ class _CannotBeCut(Exception):
         self.code = code
 
 
-def best_of(bench: Workbench, library_key: str, library: Path, jobs: Sequence[Processed]) -> StageResult:
+def best_of(context: StageContext, library_key: str, library: Path, jobs: Sequence[Processed]) -> StageResult:
     """Decides by cached detections alone. A video that cannot be read is left out and counted, never a failure."""
     started = time.monotonic()
-    videos, left_out = _readable(bench, library, jobs)
+    videos, left_out = _readable(context, library, jobs)
     while True:
         try:
-            result = _obtain(bench, library, _chosen(bench, videos))
+            result = _obtain(context, library, _chosen(context, videos))
             break
         except _CannotBeCut as failure:
             left_out[failure.video_key] = failure.code
             del videos[failure.video_key]
     unknown = not videos and bool(left_out)  # not the same as: there is nothing to show
-    published = Published({}) if unknown else _publish(bench, library_key, library, result.artifact)
+    published = Published({}) if unknown else _publish(context, library_key, library, result.artifact)
     counted = replace(result, artifact=_with_counts(result.artifact, videos, left_out))
-    return published.of(counted, time.monotonic() - started)
+    return counted.with_outputs(published, time.monotonic() - started)
 
 
-def _publish(bench: Workbench, library_key: str, library: Path, made: Artifact) -> Published:
+def _publish(context: StageContext, library_key: str, library: Path, made: Artifact) -> Published:
     owner = PREFIX + library_key
     name = Name(PREFIX + safe_name(library.name, otherwise="library"), owner)
-    return publish(bench, owner, name, pieces_of(owner, PUBLISHED, made), "nothing stands out with these settings")
+    return publish(
+        context.outputs, owner, name, pieces_of(owner, PUBLISHED, made), "nothing stands out with these settings"
+    )
 
 
 # --- what there is to choose from
 
 
-def _readable(bench: Workbench, library: Path, jobs: Sequence[Processed]) -> tuple[dict[str, _Video], dict[str, str]]:
+def _readable(
+    context: StageContext, library: Path, jobs: Sequence[Processed]
+) -> tuple[dict[str, _Video], dict[str, str]]:
     """Videos by key, and of those left out the code of the error. Equal copies are one video."""
     if not library.is_dir():
         raise LibraryOffline(f"{printable(library)} does not exist")
@@ -129,28 +134,28 @@ def _readable(bench: Workbench, library: Path, jobs: Sequence[Processed]) -> tup
         if job.video_key in videos:
             continue
         try:
-            videos[job.video_key] = _read(bench, job)
+            videos[job.video_key] = _read(context, job)
             left_out.pop(job.video_key, None)
         except _ONE_VIDEOS as error:
             left_out[job.video_key] = error.code
     return videos, left_out
 
 
-def _read(bench: Workbench, job: Processed) -> _Video:
+def _read(context: StageContext, job: Processed) -> _Video:
     """Looks at artifacts and `stat`; of the recording nothing is read."""
     if job.full is None:
         raise MissingFile(f"{printable(job.path)} was never read completely")
-    media, sound, found = (_artifact(bench, job, stage) for stage in ("fingerprint", "energy", "detections"))
+    media, sound, found = (_artifact(context, job, stage) for stage in ("fingerprint", "energy", "detections"))
     info = MediaInfo.from_json(media.read_json("media.json"))
     if info.video is None:
         raise NoPicture(f"{printable(job.path)} holds no picture")
-    with bench.open_content(job.video_key, job.full):
+    with context.open_content(job.video_key, job.full):
         offer = _offer(job.video_key, found.read_json("detections.json"))
     return _Video(job.path, job.full, info, media.digest, int(sound.facts["track"]), offer)
 
 
-def _artifact(bench: Workbench, job: Processed, stage: str) -> Artifact:
-    found = bench.artifacts.find(stage, job.stage_keys[stage]) if stage in job.stage_keys else None
+def _artifact(context: StageContext, job: Processed, stage: str) -> Artifact:
+    found = context.artifacts.find(stage, job.stage_keys[stage]) if stage in job.stage_keys else None
     if found is None:
         raise MissingFile(f"the {stage} artifact of {printable(job.path)} is missing or damaged; process it again")
     return found
@@ -170,8 +175,8 @@ def _offer(video_key: str, detections: dict[str, Any]) -> Offer:
     )
 
 
-def _chosen(bench: Workbench, videos: Mapping[str, _Video]) -> list[_Shot]:
-    choice = choose([video.offer for video in videos.values()], bench.settings.best_of)
+def _chosen(context: StageContext, videos: Mapping[str, _Video]) -> list[_Shot]:
+    choice = choose([video.offer for video in videos.values()], context.settings.best_of)
     return [_Shot(contender, videos[contender.video_key]) for contender in choice.kept]
 
 
@@ -185,17 +190,17 @@ def _frame_size(shots: Sequence[_Shot]) -> FrameSize:
 # --- making it
 
 
-def _obtain(bench: Workbench, library: Path, shots: Sequence[_Shot]) -> StageResult:
+def _obtain(context: StageContext, library: Path, shots: Sequence[_Shot]) -> StageResult:
     """Hangs on the clips in their order, and on all that is told of them."""
     size = _frame_size(shots)
-    key = bench.stage_key(
+    key = context.stage_key(
         "best_of",
         library=printable(library),
         size=[size.width, size.height],
         cuts=[{**_told(library, shot), **shot.video.identity, **_asked(shot)} for shot in shots],
-        clip_version=VERSIONS["clip"],
+        clip_version=spec_of("clip").version,
     )
-    return obtain(bench, "best_of", key, lambda draft: _make(draft, bench, library, shots, size))
+    return obtain(context, "best_of", key, lambda draft: _make(draft, context, library, shots, size))
 
 
 def _told(library: Path, shot: _Shot) -> dict[str, Any]:
@@ -215,7 +220,7 @@ def _asked(shot: _Shot) -> dict[str, Any]:
     return {"start_s": span.start_s, "end_s": span.end_s, "track": shot.video.track, "mode": "encode"}
 
 
-def _make(draft: Draft, bench: Workbench, library: Path, shots: Sequence[_Shot], size: FrameSize) -> None:
+def _make(draft: Draft, context: StageContext, library: Path, shots: Sequence[_Shot], size: FrameSize) -> None:
     if not shots:
         draft.facts = {"clips": 0, "montage_s": 0.0}
         return
@@ -223,13 +228,13 @@ def _make(draft: Draft, bench: Workbench, library: Path, shots: Sequence[_Shot],
     for number, shot in enumerate(shots):
 
         def report(fraction: float, number: int = number) -> None:
-            bench.progress("best_of", (number + fraction) / len(shots))
+            context.progress("best_of", (number + fraction) / len(shots))
 
-        cut.append(_clip(bench, shot, size, report))
+        cut.append(_clip(context, shot, size, report))
         report(1.0)
-    joined = join([clip for clip, _ in cut], bench.settings.render, draft.path("montage.mp4"))
+    joined = join([clip for clip, _ in cut], context.settings.render, draft.path("montage.mp4"))
     verify_montage(joined)
-    draft.write_bytes("sheet.jpg", _sheet(bench, joined))
+    draft.write_bytes("sheet.jpg", _sheet(context, joined))
     draft.write_json("montage.json", _as_json(library, shots, joined))
     draft.facts = {
         "clips": len(cut),
@@ -240,13 +245,13 @@ def _make(draft: Draft, bench: Workbench, library: Path, shots: Sequence[_Shot],
     }
 
 
-def _clip(bench: Workbench, shot: _Shot, size: FrameSize, report: Callable[[float], None]) -> tuple[Clip, bool]:
+def _clip(context: StageContext, shot: _Shot, size: FrameSize, report: Callable[[float], None]) -> tuple[Clip, bool]:
     """One clip, fitted into the common size, and whether it was there already."""
     video, key, span = shot.video, shot.contender.video_key, shot.contender.span
 
     def make(draft: Draft) -> None:
-        render, limits, target = bench.settings.render, bench.settings.limits, draft.path(CLIP_NAME)
-        with bench.open_content(key, video.full) as source:
+        render, limits, target = context.settings.render, context.settings.limits, draft.path(CLIP_NAME)
+        with context.open_content(key, video.full) as source:
             clip = render_clip(
                 source, video.info, video.track, span, "encode", render, limits, target, report, size=size
             )
@@ -254,13 +259,13 @@ def _clip(bench: Workbench, shot: _Shot, size: FrameSize, report: Callable[[floa
 
     inputs = {**video.identity, **_asked(shot), "size": [size.width, size.height]}
     try:
-        result = obtain(bench, "clip", bench.stage_key("clip", **inputs), make)
+        result = obtain(context, "clip", context.stage_key("clip", **inputs), make)
     except _ONE_VIDEOS as error:
         raise _CannotBeCut(key, error.code) from error
     return Clip.from_json(dict(result.artifact.facts), result.artifact.path(CLIP_NAME)), result.reused
 
 
-def _sheet(bench: Workbench, joined: Montage) -> bytes:
+def _sheet(context: StageContext, joined: Montage) -> bytes:
     """Taken from the best-of itself: its recordings are many, and its pictures are already there."""
     from content_pipeline.media.preview import contact_sheet
 

@@ -15,14 +15,14 @@ from content_pipeline.artifacts import Artifact, Draft
 from content_pipeline.errors import BadSettings, NoCurves, counted, printable
 from content_pipeline.manifest.calibrations import Applied
 from content_pipeline.manifest.videos import KnownVideo
-from content_pipeline.media.curves import load
+from content_pipeline.media.curves.model import load
 from content_pipeline.media.probe import MediaInfo
-from content_pipeline.media.trial import Trial, compared
-from content_pipeline.media.tuning import (
+from content_pipeline.media.selection.threshold_trial import Trial, compared
+from content_pipeline.media.selection.tuning import (
     USUAL_VALUES,
     Picked,
     Row,
-    Wish,
+    Target,
     finer_values,
     is_in_reach,
     is_met,
@@ -30,12 +30,13 @@ from content_pipeline.media.tuning import (
     nearest,
     no_difference,
     remarks,
+    target_of,
     unless_as_good,
-    wish_of,
 )
 from content_pipeline.settings import DetectionSettings, Settings
-from content_pipeline.stages.forks import in_forks
-from content_pipeline.stages.workbench import VERSIONS, StageResult, Workbench, obtain
+from content_pipeline.stage import spec_of
+from content_pipeline.stages.context import StageContext, StageResult, obtain
+from content_pipeline.system.parallel_map import parallel_map
 
 # Less than so many hours of recording, times values, are done sooner than processes are forked.
 WORTH_FORKING = 100
@@ -71,21 +72,21 @@ class _Video:
         return [self.key, self.curves.digest, self.track, self.info.picture_end_s]
 
 
-def calibration(bench: Workbench, library: Library) -> StageResult:
+def calibration(context: StageContext, library: Library) -> StageResult:
     """Says what each value would pick, and which is nearest to the wish, if there is one. Applies nothing."""
-    values = values_to_try(bench.settings, library.applied)
-    videos, missing = _with_curves(bench, library)
+    values = values_to_try(context.settings, library.applied)
+    videos, missing = _with_curves(context, library)
     if not videos:
         raise NoCurves(f"{printable(library.root)}: no video has curves yet (of {counted(missing, 'video')})")
-    now = bench.settings if library.applied is None else library.applied.onto(bench.settings)
-    key = bench.stage_key(
+    now = context.settings if library.applied is None else library.applied.onto(context.settings)
+    key = context.stage_key(
         "calibration",
         library=printable(library.root),
         videos=[video.identity for video in videos],
         now=now.read_by("detections"),
-        detections_version=VERSIONS["detections"],
+        detections_version=spec_of("detections").version,
     )
-    made = obtain(bench, "calibration", key, lambda draft: _make(draft, bench, library, videos, values, now))
+    made = obtain(context, "calibration", key, lambda draft: _make(draft, context, library, videos, values, now))
     # How many could not be asked differs from time to time; what was found does not.
     return replace(made, artifact=replace(made.artifact, facts={**made.artifact.facts, "without_curves": missing}))
 
@@ -118,23 +119,23 @@ def with_value(detection: DetectionSettings, setting: str, value: float) -> Dete
 # --- what there is to go by
 
 
-def _with_curves(bench: Workbench, library: Library) -> tuple[list[_Video], int]:
+def _with_curves(context: StageContext, library: Library) -> tuple[list[_Video], int]:
     """The videos whose curves are cached, as the settings of now want them; and how many have none."""
     by_key: dict[str, KnownVideo] = {}
     for file in sorted(library.files, key=lambda file: (file.key, file.full is None, file.path)):
         by_key.setdefault(file.key, file)  # equal copies are one video
-    with ThreadPoolExecutor(bench.cores) as threads:  # hashing is most of it, and needs no interpreter
-        found = [video for video in threads.map(lambda file: _video(bench, file), by_key.values()) if video]
+    with ThreadPoolExecutor(context.cores) as threads:  # hashing is most of it, and needs no interpreter
+        found = [video for video in threads.map(lambda file: _video(context, file), by_key.values()) if video]
     return found, len(by_key) - len(found) + library.unread
 
 
-def _video(bench: Workbench, file: KnownVideo) -> _Video | None:
+def _video(context: StageContext, file: KnownVideo) -> _Video | None:
     if file.full is None:
         return None
-    media = bench.artifacts.find("fingerprint", bench.stage_key("fingerprint", content=file.full))
+    media = context.artifacts.find("fingerprint", context.stage_key("fingerprint", content=file.full))
     if media is None:
         return None
-    curves = bench.artifacts.find("energy", bench.stage_key("energy", content=file.full, media=media.digest))
+    curves = context.artifacts.find("energy", context.stage_key("energy", content=file.full, media=media.digest))
     return None if curves is None else _Video(file.key, curves, MediaInfo.from_json(media.read_json("media.json")))
 
 
@@ -142,13 +143,13 @@ def _video(bench: Workbench, file: KnownVideo) -> _Video | None:
 
 
 def _make(
-    draft: Draft, bench: Workbench, library: Library, videos: Sequence[_Video], values: list[float], now: Settings
+    draft: Draft, context: StageContext, library: Library, videos: Sequence[_Video], values: list[float], now: Settings
 ) -> None:
-    settings = bench.settings
-    wish = wish_of(settings.calibration)
-    rows = _table(bench, videos, values, now)
-    is_idle = wish is not None and makes_no_difference(rows)
-    chosen = None if is_idle else _chosen(bench, videos, rows, wish, now)
+    settings = context.settings
+    target = target_of(settings.calibration)
+    rows = _table(context, videos, values, now)
+    is_idle = target is not None and makes_no_difference(rows)
+    chosen = None if is_idle else _chosen(context, videos, rows, target, now)
     if chosen is not None and chosen not in rows:
         rows = sorted([*rows, chosen], key=lambda row: row.value)
     draft.write_json(
@@ -158,17 +159,17 @@ def _make(
             "made_at": datetime.now(UTC).isoformat(),
             "setting": settings.calibration.setting,
             "value": None if chosen is None else chosen.value,
-            "wish": None if wish is None else asdict(wish),
-            "is_met": chosen is not None and wish is not None and is_met(chosen, wish),
-            "is_in_reach": wish is not None and is_in_reach(rows, wish),
-            "remarks": _remarks(rows, chosen, wish, settings),
+            "wish": None if target is None else asdict(target),
+            "is_met": chosen is not None and target is not None and is_met(chosen, target),
+            "is_in_reach": target is not None and is_in_reach(rows, target),
+            "remarks": _remarks(rows, chosen, target, settings),
             "now": _now(library.applied, settings),
             "hours": _hours(videos),
             "table": [_as_json(row, row == chosen, now, settings) for row in rows],
             "inputs": {
                 "videos": [{"video": one.key, "energy": one.curves.digest, "track": one.track} for one in videos],
                 "settings": settings.read_by("calibration"),
-                "versions": {stage: VERSIONS[stage] for stage in ("calibration", "detections")},
+                "versions": {stage: spec_of(stage).version for stage in ("calibration", "detections")},
             },
         },
     )
@@ -180,29 +181,29 @@ def _make(
 
 
 def _chosen(
-    bench: Workbench, videos: Sequence[_Video], rows: Sequence[Row], wish: Wish | None, now: Settings
+    context: StageContext, videos: Sequence[_Video], rows: Sequence[Row], target: Target | None, now: Settings
 ) -> Row | None:
     """The nearest to the wish; without one, the value that was named if it was the only one."""
-    settings = bench.settings
-    if wish is None:
+    settings = context.settings
+    if target is None:
         named = settings.calibration.values
         return next(row for row in rows if row.value == named[0]) if len(named) == 1 else None
     searched = _values_to_search(settings)
     in_table = [row for row in rows if row.value in searched]
     tried = in_table
     for _ in range(MOST_SEARCHES):
-        finer = finer_values(tried, wish)
-        tried = [*tried, *(_table(bench, videos, finer, now) if finer else [])]
-    rounder, best = nearest(in_table, wish), nearest(tried, wish)
-    if wish.given_by(rounder) == wish.given_by(best):
+        finer = finer_values(tried, target)
+        tried = [*tried, *(_table(context, videos, finer, now) if finer else [])]
+    rounder, best = nearest(in_table, target), nearest(tried, target)
+    if target.given_by(rounder) == target.given_by(best):
         best = rounder  # of two that give the same
     current = next((row for row in rows if row.value == _counts_now(settings, now)), None)
-    return unless_as_good(current, best, tried, wish)
+    return unless_as_good(current, best, tried, target)
 
 
-def _remarks(rows: Sequence[Row], chosen: Row | None, wish: Wish | None, settings: Settings) -> list[str]:
+def _remarks(rows: Sequence[Row], chosen: Row | None, target: Target | None, settings: Settings) -> list[str]:
     if chosen is not None:
-        return remarks(rows, chosen, wish, settings.output)
+        return remarks(rows, chosen, target, settings.output)
     return [no_difference(settings.calibration.setting)] if makes_no_difference(rows) else []
 
 
@@ -212,20 +213,20 @@ def _counts_now(settings: Settings, now: Settings) -> float | None:
     return value if with_value(settings.detection, settings.calibration.setting, value) == now.detection else None
 
 
-def _table(bench: Workbench, videos: Sequence[_Video], values: Sequence[float], now: Settings) -> list[Row]:
+def _table(context: StageContext, videos: Sequence[_Video], values: Sequence[float], now: Settings) -> list[Row]:
     """What each value picks of all videos together."""
     hours, totals = _hours(videos), [Picked()] * len(values)
-    for number, picked in enumerate(_picked(bench, videos, values, now), start=1):
+    for number, picked in enumerate(_picked(context, videos, values, now), start=1):
         totals = [total + Picked(**one) for total, one in zip(totals, picked, strict=True)]
-        bench.progress("calibration", number / len(videos))
+        context.progress("calibration", number / len(videos))
     return [Row(value, total, len(videos), hours) for value, total in zip(values, totals, strict=True)]
 
 
 def _picked(
-    bench: Workbench, videos: Sequence[_Video], values: Sequence[float], now: Settings
+    context: StageContext, videos: Sequence[_Video], values: Sequence[float], now: Settings
 ) -> Iterator[list[dict[str, Any]]]:
     """Of each video, what each value picks."""
-    settings, setting = bench.settings, bench.settings.calibration.setting
+    settings, setting = context.settings, context.settings.calibration.setting
     tried = [with_value(settings.detection, setting, value) for value in values]
 
     def picked(video: _Video) -> list[dict[str, Any]]:
@@ -235,8 +236,8 @@ def _picked(
         then = [before if one == now.detection else trial.choose(one) for one in tried]
         return [vars(compared(before, one)) for one in then]
 
-    processes = bench.cores if _hours(videos) * len(values) > WORTH_FORKING else 1
-    yield from in_forks(picked, videos, processes)
+    processes = context.cores if _hours(videos) * len(values) > WORTH_FORKING else 1
+    yield from parallel_map(picked, videos, processes)
 
 
 def _hours(videos: Sequence[_Video]) -> float:

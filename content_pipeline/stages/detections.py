@@ -7,12 +7,12 @@ from typing import Any
 
 from content_pipeline.artifacts import Draft
 from content_pipeline.errors import printable
-from content_pipeline.media.curves import FRAME_RATE_HZ
-from content_pipeline.media.detector import Candidate, Detection, detector_for
-from content_pipeline.media.highlights import Highlight, Plan, plan_highlights
+from content_pipeline.media.curves.model import FRAME_RATE_HZ
+from content_pipeline.media.detection.detector import Candidate, Detection, detector_for
+from content_pipeline.media.selection.highlights import Highlight, Plan, plan_highlights
 from content_pipeline.media.spans import Span
+from content_pipeline.stages.context import StageContext, StageResult, obtain
 from content_pipeline.stages.energy import Sound, energy
-from content_pipeline.stages.workbench import StageResult, Workbench, obtain
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,16 @@ class Decision:
         return tuple(Span(item["start_s"], item["end_s"]) for item in plan["highlights"])
 
 
-def detections(bench: Workbench, video_key: str) -> Decision:
-    sound = energy(bench, video_key)
+def detections(context: StageContext, video_key: str) -> Decision:
+    sound = energy(context, video_key)
     # The content and the name too: where the picture ends and what the plot is called follow from them.
     inputs = {**sound.content.identity, "energy": sound.result.artifact.digest, "track": sound.track}
-    key = bench.stage_key("detections", **inputs, title=video_key)
-    return Decision(sound, obtain(bench, "detections", key, lambda draft: _decide(draft, bench, video_key, sound)))
+    key = context.stage_key("detections", **inputs, title=video_key)
+    return Decision(sound, obtain(context, "detections", key, lambda draft: _decide(draft, context, video_key, sound)))
 
 
-def _decide(draft: Draft, bench: Workbench, video_key: str, sound: Sound) -> None:
-    settings, curves = bench.settings, sound.curves()
+def _decide(draft: Draft, context: StageContext, video_key: str, sound: Sound) -> None:
+    settings, curves = context.settings, sound.curves()
     detection = detector_for(settings.detection).detect(curves)
     plan = plan_highlights(
         detection.events,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from content_pipeline.artifacts import Draft
-from content_pipeline.media.curves import Curves, load, store
+from content_pipeline.media.curves.model import Curves, load, store
+from content_pipeline.stages.context import StageContext, StageResult, obtain
 from content_pipeline.stages.fingerprint import Content, fingerprint
-from content_pipeline.stages.workbench import StageResult, Workbench, obtain
 
 
 @dataclass(frozen=True)
@@ -24,24 +24,24 @@ class Sound:
         return load(self.result.artifact.path("curves.npz"))[self.track]
 
 
-def energy(bench: Workbench, video_key: str) -> Sound:
-    content = fingerprint(bench, video_key)
-    key = bench.stage_key("energy", **content.identity)
-    return Sound(content, obtain(bench, "energy", key, lambda draft: _measure(draft, bench, video_key, content)))
+def energy(context: StageContext, video_key: str) -> Sound:
+    content = fingerprint(context, video_key)
+    key = context.stage_key("energy", **content.identity)
+    return Sound(content, obtain(context, "energy", key, lambda draft: _measure(draft, context, video_key, content)))
 
 
-def _measure(draft: Draft, bench: Workbench, video_key: str, content: Content) -> None:
-    from content_pipeline.media.energy import measure
+def _measure(draft: Draft, context: StageContext, video_key: str, content: Content) -> None:
+    from content_pipeline.media.curves.measure import measure
 
-    settings = bench.settings
-    with bench.open_content(video_key, content.full) as source:
+    settings = context.settings
+    with context.open_content(video_key, content.full) as source:
         measured = measure(
             source,
             content.info,
             settings.energy,
             settings.detection.hpss_margin,
-            lambda fraction: bench.progress("energy", fraction),
-            bench.cores,
+            lambda fraction: context.progress("energy", fraction),
+            context.cores,
         )
     store(draft.path("curves.npz"), measured.tracks)
     draft.facts = {

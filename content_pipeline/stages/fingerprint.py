@@ -11,7 +11,7 @@ from content_pipeline.media.fingerprint import Fingerprint
 from content_pipeline.media.fingerprint import fingerprint as read_fingerprint
 from content_pipeline.media.probe import MediaInfo, probe
 from content_pipeline.media.source import Source
-from content_pipeline.stages.workbench import StageResult, Workbench, obtain
+from content_pipeline.stages.context import StageContext, StageResult, obtain
 
 
 @dataclass(frozen=True)
@@ -28,34 +28,34 @@ class Content:
         return {"content": self.full, "media": self.result.artifact.digest}
 
 
-def fingerprint(bench: Workbench, video_key: str) -> Content:
+def fingerprint(context: StageContext, video_key: str) -> Content:
     started = time.monotonic()
-    with bench.open_video(video_key) as (source, known):
-        content = _read(bench, source, known)
-        key = bench.stage_key("fingerprint", content=content.full)
-        result = obtain(bench, "fingerprint", key, lambda draft: _describe(draft, bench, source, content))
+    with context.open_video(video_key) as (source, known):
+        content = _read(context, source, known)
+        key = context.stage_key("fingerprint", content=content.full)
+        result = obtain(context, "fingerprint", key, lambda draft: _describe(draft, context, source, content))
         source.check_unchanged()
     info = MediaInfo.from_json(result.artifact.read_json("media.json"))
     return Content(replace(result, seconds=time.monotonic() - started), content.full, info)
 
 
-def _read(bench: Workbench, source: Source, known: KnownVideo) -> Fingerprint:
+def _read(context: StageContext, source: Source, known: KnownVideo) -> Fingerprint:
     """What the file holds; nothing is read while its signature is the one last read."""
     unchanged = known.full is not None and known.signature == str(source.signature)
-    if known.full is not None and unchanged and not _must_read(bench, known.full):
+    if known.full is not None and unchanged and not _must_read(context, known.full):
         return Fingerprint(known.quick, known.full, source.signature.size_bytes)
-    content = read_fingerprint(source, lambda fraction: bench.progress("fingerprint", fraction), bench.cores)
-    bench.videos.save(replace(known, signature=str(source.signature), quick=content.quick, full=content.full))
+    content = read_fingerprint(source, lambda fraction: context.progress("fingerprint", fraction), context.cores)
+    context.videos.save(replace(known, signature=str(source.signature), quick=content.quick, full=content.full))
     return content
 
 
-def _must_read(bench: Workbench, full: str) -> bool:
+def _must_read(context: StageContext, full: str) -> bool:
     """Forced, the file is read again; once, for then there is an artifact that was made for it."""
-    key = bench.stage_key("fingerprint", content=full)
-    return bench.force_id is not None and bench.reusable("fingerprint", key) is None
+    key = context.stage_key("fingerprint", content=full)
+    return context.force_id is not None and context.reusable("fingerprint", key) is None
 
 
-def _describe(draft: Draft, bench: Workbench, source: Source, content: Fingerprint) -> None:
+def _describe(draft: Draft, context: StageContext, source: Source, content: Fingerprint) -> None:
     info = probe(source)
     draft.write_json("media.json", info.as_json())
     draft.facts = {

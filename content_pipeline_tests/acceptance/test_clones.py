@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import load
 from content_pipeline_tests import samples
 from content_pipeline_tests.launching import eventually

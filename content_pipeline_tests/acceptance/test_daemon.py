@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from content_pipeline.launcher.spool import Spool
+from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import load
 from content_pipeline_tests import samples
 from content_pipeline_tests.chaos import SIZE, by_size
@@ -171,8 +171,8 @@ class Dev:
         }
 
     @property
-    def spool(self) -> Spool:
-        return Spool(self.state / "dagster")
+    def spool(self) -> LaunchQueue:
+        return LaunchQueue(self.state / "dagster")
 
     def processes(self, *words: str) -> list[int]:
         """The live processes of this project whose command has these words, but for the command itself."""

@@ -11,9 +11,9 @@ import av
 import pytest
 
 from content_pipeline.errors import FileInUse
-from content_pipeline.launcher.outcome import Outcome
+from content_pipeline.execution.outcome import Outcome
 from content_pipeline.media.ffmpeg import ffmpeg_exe
-from content_pipeline.media.render.choice import choose
+from content_pipeline.media.render.render_mode import choose
 from content_pipeline.media.source import Source
 from content_pipeline_tests import mutants, samples
 from content_pipeline_tests.acceptance.test_cli import content_ai

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from content_pipeline.manifest.database import open_engine
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline_tests import samples
 from content_pipeline_tests.conformance import postgres
 from content_pipeline_tests.conformance.postgres import Server

@@ -16,12 +16,12 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from content_pipeline.launcher.dispatch import OPEN
-from content_pipeline.launcher.home import open_instance
+from content_pipeline.dagster_runtime.dispatch import OPEN
+from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
-from content_pipeline.manifest.opening import open_manifest
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import Settings, load
 from content_pipeline_tests import samples
 from content_pipeline_tests.chaos import by_size

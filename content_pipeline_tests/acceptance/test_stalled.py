@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from content_pipeline.process_identity import state_of
+from content_pipeline.system.process_identity import state_of
 from content_pipeline_tests import samples
 from content_pipeline_tests.launching import eventually
 

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import load
 from content_pipeline_tests import samples
 from content_pipeline_tests.acceptance.test_cli import content_ai

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline_tests.conformance.manifests import Clock, manifest_url, opened
 
 

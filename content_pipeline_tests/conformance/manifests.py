@@ -15,9 +15,9 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, Request, Result
 from content_pipeline.manifest.schema import metadata
-from content_pipeline.manifest.store import Manifest
 from content_pipeline_tests.conformance import postgres
 
 LEASE_S = 90.0

@@ -9,8 +9,8 @@ import pytest
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.breaker import FAILURES_TO_OPEN, FIRST_PAUSE_S, LONGEST_PAUSE_S
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import QueueType
-from content_pipeline.manifest.store import Manifest
 from content_pipeline_tests.conformance.manifests import Clock, add, claim, fail, succeed
 
 TRANSIENT, ENVIRONMENTAL, PERMANENT = RetryPolicy.TRANSIENT, RetryPolicy.ENVIRONMENTAL, RetryPolicy.PERMANENT

@@ -9,11 +9,11 @@ import sqlalchemy as sa
 
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, QueueType, Request, Result
-from content_pipeline.manifest.moves import LostLease
+from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.schema import videos
-from content_pipeline.manifest.steering import Which
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
 from content_pipeline.settings import Settings, load
 from content_pipeline_tests.conformance.manifests import Clock, add, fail, moves
@@ -141,7 +141,7 @@ def test_a_worker_that_lost_its_lease_applies_nothing(manifest: Manifest, clock:
 def test_a_calibration_that_is_to_stop_is_cancelled_at_its_end_and_applies_nothing(manifest: Manifest) -> None:
     ask(manifest)
     running = claim(manifest)
-    manifest.cancel(Which(job_ids=[running.job_id]))
+    manifest.cancel(JobFilter(job_ids=[running.job_id]))
     assert not manifest.succeed_calibrating(running.lease, Result(), applied(A, 9.0))
     assert Calibrations(manifest.engine).of_library(A) is None
     assert manifest.get(running.job_id).status is State.CANCELLED
@@ -207,15 +207,15 @@ def test_asking_again_brings_back_a_job_that_has_ended(manifest: Manifest, end: 
     from content_pipeline.errors import RetryPolicy
 
     job = ask(manifest)
-    which = Which(job_ids=[job.job_id])
+    job_filter = JobFilter(job_ids=[job.job_id])
     if end == "succeeded":
         manifest.succeed_calibrating(claim(manifest).lease, Result(), None)
     elif end == "failed":
         fail(manifest, claim(manifest), RetryPolicy.PERMANENT)
     elif end == "cancelled":
-        manifest.cancel(which)
+        manifest.cancel(job_filter)
     else:
-        manifest.discard(which)
+        manifest.discard(job_filter)
     assert str(manifest.get(job.job_id).status) == end
     ask(manifest, montage_s=60)
     assert claim(manifest).options == {"calibration": {"montage_s": 60}}

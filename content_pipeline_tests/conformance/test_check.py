@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.check import Invariant
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline_tests.conformance.manifests import Clock, add, claim, fail, opened, succeed
 
 

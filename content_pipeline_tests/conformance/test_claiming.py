@@ -8,9 +8,9 @@ import pytest
 
 from content_pipeline.errors import BadSettings, RetryPolicy
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import QueueType, Request
-from content_pipeline.manifest.steering import Which
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, fail, moves, succeed
 
 
@@ -53,7 +53,7 @@ def test_paths_that_are_no_utf8_come_back_as_they_were(manifest: Manifest) -> No
     assert os.fsencode(job.video_path) == b"/games/\xff\xfe caf\xe9.mp4"
     found = manifest.find(QueueType.PROCESSING, path)
     assert found is not None and found.job_id == job.job_id
-    assert manifest.list(Which(library=library)) == [found]
+    assert manifest.list(JobFilter(library=library)) == [found]
     succeed(manifest, job, output_files=[path], output_hashes={path: "0" * 64})
     assert manifest.get(job.job_id).output_files == [path]
 
@@ -83,7 +83,7 @@ def test_dirty_and_pending_jobs_wait_in_one_line(manifest: Manifest, clock: Cloc
     clock.pass_s(1)
     add(manifest, "second")
     clock.pass_s(1)
-    manifest.spoil(Which(status=State.SUCCEEDED), "a setting changed")
+    manifest.mark_dirty(JobFilter(status=State.SUCCEEDED), "a setting changed")
     add(manifest, "important", priority=1)
     names = [job.video_path for job in manifest.claim("worker", 3)]
     assert names == ["/games/important", "/games/second", "/games/first"]
@@ -151,7 +151,7 @@ def test_a_new_attempt_knows_nothing_of_the_run_before(manifest: Manifest) -> No
     manifest.report_run(job.lease, "run-1", "key")
     succeed(manifest, job)
     assert manifest.get(job_id).run_id == "run-1"
-    manifest.spoil(Which(job_ids=[job_id]), "gone")
+    manifest.mark_dirty(JobFilter(job_ids=[job_id]), "gone")
     assert claim(manifest).run_id is None
     assert manifest.get(job_id).run_id is None
     assert manifest.history(job_id)[-1].run_id is None

@@ -18,10 +18,10 @@ import sqlalchemy as sa
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import QueueType, Result
-from content_pipeline.manifest.moves import held
 from content_pipeline.manifest.schema import state_transitions
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.transitions import held
 from content_pipeline_tests.chaos import by_size
 from content_pipeline_tests.conformance import workers
 from content_pipeline_tests.conformance.manifests import add, claim, dump, many, opened

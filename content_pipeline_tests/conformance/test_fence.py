@@ -11,10 +11,10 @@ import pytest
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, Lease, Renewal, Result
-from content_pipeline.manifest.moves import LostLease
 from content_pipeline.manifest.publications import Publication
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, succeed
 
 Write = Callable[[Manifest, Lease], object]

@@ -16,9 +16,9 @@ from alembic.script import ScriptDirectory
 import content_pipeline.manifest.migrate as migrate
 from content_pipeline.errors import BadSettings, ForeignDatabase, NoManifest, OldSchema
 from content_pipeline.manifest.database import SCHEMA_VERSION, Access, open_engine
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.schema import metadata
-from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline_tests.conformance.manifests import add, claim, database_url, succeed
 

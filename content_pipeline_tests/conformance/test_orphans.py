@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from content_pipeline.execution.rescue import LAST_CHANCE_S, rescue_orphans
+from content_pipeline.execution.worker_identity import this_worker
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.store import Manifest
-from content_pipeline.process_identity import here, this_process
-from content_pipeline.workers.identity import this_worker
-from content_pipeline.workers.orphans import LAST_CHANCE_S, rescue_orphans
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.system.process_identity import here, this_process
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim
 
 
@@ -87,7 +87,7 @@ def test_the_job_of_a_dead_worker_comes_back_at_once(manifest: Manifest) -> None
 
 @contextmanager
 def _worker() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    tell = "import signal; from content_pipeline.workers.identity import this_worker; print(this_worker(), flush=True)"
+    tell = "import signal; from content_pipeline.execution.worker_identity import this_worker; print(this_worker(), flush=True)"
     process = subprocess.Popen([sys.executable, "-c", f"{tell}; signal.pause()"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:

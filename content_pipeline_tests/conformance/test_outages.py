@@ -14,9 +14,9 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import DatabaseAway, DatabaseBusy, DatabaseReadOnly, ManifestDamaged, PipelineError
 from content_pipeline.manifest.database import connected, open_engine, transaction
+from content_pipeline.manifest.database_retry import be_patient
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Request, Result
-from content_pipeline.manifest.patience import be_patient
-from content_pipeline.manifest.store import Manifest
 from content_pipeline_tests.conformance import postgres
 from content_pipeline_tests.conformance.postgres import Server
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from content_pipeline.manifest.claiming import due_query
+from content_pipeline.manifest.claim import due_query
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.reading import counts_query
 from content_pipeline.manifest.rescue import orphans_query
 from content_pipeline.manifest.schema import job_items
-from content_pipeline.manifest.steering import Which
-from content_pipeline.manifest.store import Manifest
 from content_pipeline_tests.conformance.manifests import Clock, many, plan_of
 
 ROWS = 20_000
@@ -42,7 +42,7 @@ SQLITE_NAMES = {"one_job_per_subject": "sqlite_autoindex_job_items"}
 def test_claim_rescue_and_counts_use_their_indexes(manifest: Manifest, clock: Clock) -> None:
     manifest.enqueue(many(ROWS))
     jobs = manifest.claim("worker", 1000)
-    manifest.cancel(Which(job_ids=[job.job_id for job in manifest.list(limit=3000, offset=5000)]))
+    manifest.cancel(JobFilter(job_ids=[job.job_id for job in manifest.list(limit=3000, offset=5000)]))
     clock.pass_s(1)
     with manifest.engine.connect() as connection:
         connection.exec_driver_sql("ANALYZE")

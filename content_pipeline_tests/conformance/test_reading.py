@@ -10,10 +10,10 @@ import pytest
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.catalog import Catalog, Rename
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import QueueType, Request
-from content_pipeline.manifest.moves import UnknownJob
-from content_pipeline.manifest.steering import Which
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
 from content_pipeline_tests.conformance.manifests import Clock, add, claim, dump, fail, many, succeed
 
@@ -29,7 +29,7 @@ def test_counts_say_how_many_jobs_are_in_each_state_of_each_queue(manifest: Mani
     here = {state: number for state, number in counts[QueueType.PROCESSING].items() if number}
     assert here == {State.PENDING: 1, State.RUNNING: 1, State.SUCCEEDED: 1, State.FAILED: 1}
     assert counts[QueueType.NARRATION][State.PENDING] == 1
-    manifest.clear(Which(status=State.FAILED))
+    manifest.clear(JobFilter(status=State.FAILED))
     assert manifest.counts()[QueueType.PROCESSING][State.FAILED] == 0
 
 
@@ -48,21 +48,21 @@ def test_a_list_may_be_narrowed(manifest: Manifest, clock: Clock) -> None:
     clock.pass_s(10)
     fail(manifest, claim(manifest), RetryPolicy.PERMANENT, "no_audio")
     narrowed = [
-        Which(status=State.FAILED),
-        Which(error_code="no_audio"),
-        Which(library="/games"),
-        Which(since=clock.time),
+        JobFilter(status=State.FAILED),
+        JobFilter(error_code="no_audio"),
+        JobFilter(library="/games"),
+        JobFilter(since=clock.time),
     ]
-    for which in narrowed:
-        assert [job.video_path for job in manifest.list(which)] == ["/games/a"]
-    assert manifest.list(Which(queue_type=QueueType.NARRATION)) == []
+    for job_filter in narrowed:
+        assert [job.video_path for job in manifest.list(job_filter)] == ["/games/a"]
+    assert manifest.list(JobFilter(queue_type=QueueType.NARRATION)) == []
 
 
 def test_a_job_is_found_by_the_beginning_of_its_id(manifest: Manifest) -> None:
     first, second = add(manifest, "a", "b")
     assert manifest.get(first).job_id == manifest.get(first.lower()).job_id == first
     assert manifest.get(second[:-1] + second[-1]).job_id == second
-    manifest.clear(Which(job_ids=[second]))
+    manifest.clear(JobFilter(job_ids=[second]))
     assert manifest.get(first[:6].lower()).job_id == first
 
 

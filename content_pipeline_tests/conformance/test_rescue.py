@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, moves
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import QueueType, Result
-from content_pipeline.manifest.restoring import Made, Remembered, Restored
-from content_pipeline.manifest.steering import Which
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.restore import Made, Remembered, Restored
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
 from content_pipeline_tests.conformance.manifests import START, Clock, add, claim, dump, moves, succeed
 
@@ -93,7 +93,7 @@ def test_any_name_a_file_can_have_comes_back(manifest: Manifest) -> None:
 def test_a_restored_job_lives_on_like_any_other(manifest: Manifest) -> None:
     restore(manifest, remembered("a"))
     (job,) = manifest.list()
-    manifest.spoil(Which(job_ids=[job.job_id]), "threshold changed")
+    manifest.mark_dirty(JobFilter(job_ids=[job.job_id]), "threshold changed")
     succeed(manifest, claim(manifest))
     assert moves(manifest, job.job_id) == [
         "pending->succeeded",

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import FINISHED, IllegalMove, State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import QueueType, Request
-from content_pipeline.manifest.moves import UnknownJob
+from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.schema import videos
-from content_pipeline.manifest.steering import Which
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline_tests.conformance.manifests import Clock, add, claim, dump, fail, many, moves, succeed
 
 NOWHERE = "0" * 26
@@ -29,31 +29,34 @@ def _in_every_state(manifest: Manifest) -> dict[State, str]:
         if state in (State.SUCCEEDED, State.DIRTY):
             succeed(manifest, job)
         if state is State.DIRTY:
-            manifest.spoil(Which(job_ids=[ids[state]]), "changed")
+            manifest.mark_dirty(JobFilter(job_ids=[ids[state]]), "changed")
             # Out of the way of the claims that follow.
-            manifest.cancel(Which(job_ids=[ids[state]]))
+            manifest.cancel(JobFilter(job_ids=[ids[state]]))
         if state is State.FAILED:
             fail(manifest, job, RetryPolicy.PERMANENT)
     for state in (State.CANCELLED, State.DISCARDED, State.PENDING):
         (ids[state],) = add(manifest, state)
-    manifest.cancel(Which(job_ids=[ids[State.CANCELLED]]))
-    manifest.discard(Which(job_ids=[ids[State.DISCARDED]]))
-    manifest.resume(Which(job_ids=[ids[State.DIRTY]]))
+    manifest.cancel(JobFilter(job_ids=[ids[State.CANCELLED]]))
+    manifest.discard(JobFilter(job_ids=[ids[State.DISCARDED]]))
+    manifest.resume(JobFilter(job_ids=[ids[State.DIRTY]]))
     succeed(manifest, manifest.claim("worker", job_ids=[ids[State.DIRTY]])[0])
-    manifest.spoil(Which(job_ids=[ids[State.DIRTY]]), "changed")
+    manifest.mark_dirty(JobFilter(job_ids=[ids[State.DIRTY]]), "changed")
     assert {state: manifest.get(job_id).status for state, job_id in ids.items()} == {state: state for state in State}
     return ids
 
 
-ORDERS: dict[str, tuple[Callable[[Manifest, Which], int], set[State]]] = {
-    "cancel": (lambda manifest, which: sum(manifest.cancel(which)), {State.PENDING, State.DIRTY, State.RUNNING}),
+ORDERS: dict[str, tuple[Callable[[Manifest, JobFilter], int], set[State]]] = {
+    "cancel": (
+        lambda manifest, job_filter: sum(manifest.cancel(job_filter)),
+        {State.PENDING, State.DIRTY, State.RUNNING},
+    ),
     "discard": (
-        lambda manifest, which: manifest.discard(which),
+        lambda manifest, job_filter: manifest.discard(job_filter),
         {State.PENDING, State.DIRTY, State.FAILED, State.CANCELLED},
     ),
-    "resume": (lambda manifest, which: manifest.resume(which), {State.CANCELLED, State.DISCARDED}),
-    "retry": (lambda manifest, which: manifest.retry(which), {State.FAILED}),
-    "spoil": (lambda manifest, which: manifest.spoil(which, "changed"), {State.SUCCEEDED}),
+    "resume": (lambda manifest, job_filter: manifest.resume(job_filter), {State.CANCELLED, State.DISCARDED}),
+    "retry": (lambda manifest, job_filter: manifest.retry(job_filter), {State.FAILED}),
+    "spoil": (lambda manifest, job_filter: manifest.mark_dirty(job_filter, "changed"), {State.SUCCEEDED}),
 }
 
 
@@ -61,7 +64,7 @@ ORDERS: dict[str, tuple[Callable[[Manifest, Which], int], set[State]]] = {
 def test_an_order_about_all_moves_those_it_can_and_no_others(manifest: Manifest, name: str) -> None:
     ids = _in_every_state(manifest)
     order, allowed = ORDERS[name]
-    assert order(manifest, Which()) == len(allowed)
+    assert order(manifest, JobFilter()) == len(allowed)
     moved = {state for state, job_id in ids.items() if manifest.get(job_id).status is not state}
     assert moved == allowed - {State.RUNNING}
 
@@ -74,11 +77,11 @@ def test_an_order_about_a_named_job_that_does_not_allow_it_changes_nothing(manif
     for state in set(State) - allowed:
         before = dump(manifest.engine)
         with pytest.raises(IllegalMove, match=ids[state]):
-            order(manifest, Which(job_ids=[*good, ids[state]]))
+            order(manifest, JobFilter(job_ids=[*good, ids[state]]))
         assert dump(manifest.engine) == before
     with pytest.raises(UnknownJob, match=NOWHERE):
-        order(manifest, Which(job_ids=[*good, NOWHERE]))
-    assert order(manifest, Which(job_ids=[*good, *good])) == len(allowed)
+        order(manifest, JobFilter(job_ids=[*good, NOWHERE]))
+    assert order(manifest, JobFilter(job_ids=[*good, *good])) == len(allowed)
 
 
 def test_a_retry_gives_a_whole_budget_again(manifest: Manifest, clock: Clock) -> None:
@@ -97,10 +100,10 @@ def test_a_retry_may_be_about_a_kind_of_error_or_a_time(manifest: Manifest, cloc
     for code in ("no_audio", "corrupt_media", "no_audio"):
         fail(manifest, claim(manifest), RetryPolicy.PERMANENT, code)
         clock.pass_s(60)
-    assert manifest.retry(Which(error_code="no_audio", since=clock.time - timedelta(seconds=70))) == 1
+    assert manifest.retry(JobFilter(error_code="no_audio", since=clock.time - timedelta(seconds=70))) == 1
     assert manifest.get(ids[2]).status is State.PENDING
-    assert manifest.retry(Which(error_code="no_audio")) == 1
-    assert manifest.retry(Which(error_code="unheard_of")) == 0
+    assert manifest.retry(JobFilter(error_code="no_audio")) == 1
+    assert manifest.retry(JobFilter(error_code="unheard_of")) == 0
     assert manifest.get(ids[1]).status is State.FAILED
 
 
@@ -108,26 +111,26 @@ def test_an_order_may_be_about_a_library_or_a_queue(manifest: Manifest) -> None:
     add(manifest, "a", library="/games")
     add(manifest, "b", library="/talks")
     add(manifest, "c", library="/talks", queue_type=QueueType.CALIBRATION)
-    assert manifest.cancel(Which(library="/talks", queue_type=QueueType.PROCESSING)) == (1, 0)
-    assert [job.video_path for job in manifest.list(Which(status=State.CANCELLED))] == ["/talks/b"]
+    assert manifest.cancel(JobFilter(library="/talks", queue_type=QueueType.PROCESSING)) == (1, 0)
+    assert [job.video_path for job in manifest.list(JobFilter(status=State.CANCELLED))] == ["/talks/b"]
 
 
 def test_an_order_may_be_about_more_jobs_than_a_statement_takes(manifest: Manifest) -> None:
     manifest.enqueue(many(600))
     ids = [job.job_id for job in manifest.list()]
     assert manifest.cancel() == (600, 0)
-    assert manifest.resume(Which(job_ids=ids)) == 600
-    assert len(manifest.list(Which(job_ids=ids), limit=5, offset=300)) == 5
+    assert manifest.resume(JobFilter(job_ids=ids)) == 600
+    assert len(manifest.list(JobFilter(job_ids=ids), limit=5, offset=300)) == 5
     assert len(manifest.claim("worker", 600)) == 600
     assert len(manifest.rescue(["worker"])) == 600
-    assert manifest.clear(Which(job_ids=ids)) == 600
+    assert manifest.clear(JobFilter(job_ids=ids)) == 600
     assert manifest.counts()[QueueType.PROCESSING][State.PENDING] == 0
 
 
 def test_a_spoilt_job_keeps_what_it_made_until_it_is_made_anew(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a")
     succeed(manifest, claim(manifest), output_files=["/out"])
-    manifest.spoil(Which(job_ids=[job_id]), "`rms_threshold` changed")
+    manifest.mark_dirty(JobFilter(job_ids=[job_id]), "`rms_threshold` changed")
     job = manifest.get(job_id)
     assert (job.status, job.output_files, job.completed_at) == (State.DIRTY, ["/out"], None)
     assert manifest.history(job_id)[-1].reason == "`rms_threshold` changed"
@@ -142,7 +145,7 @@ def test_a_cancelled_running_job_is_not_cancelled_under_its_worker(manifest: Man
 
 def test_clearing_removes_jobs_that_do_not_run_and_leaves_their_history(manifest: Manifest) -> None:
     ids = _in_every_state(manifest)
-    assert manifest.clear(Which(status=State.FAILED)) == 1
+    assert manifest.clear(JobFilter(status=State.FAILED)) == 1
     assert manifest.clear() == 5
     assert [job.job_id for job in manifest.list()] == [ids[State.RUNNING]]
     assert moves(manifest, ids[State.SUCCEEDED]) == ["pending->running", "running->succeeded"]
@@ -180,7 +183,7 @@ def test_pruning_forgets_old_history_and_the_jobs_of_vanished_videos(manifest: M
     assert [*manifest.attempts(gone), *manifest.history(offline)] == []
     assert manifest.check() == []
     assert manifest.prune(clock.time - timedelta(seconds=50)) == {"jobs": 0, "transitions": 0}
-    manifest.spoil(Which(job_ids=[there]), "changed")
+    manifest.mark_dirty(JobFilter(job_ids=[there]), "changed")
     succeed(manifest, claim(manifest))
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Request, Result, Terms
-from content_pipeline.manifest.steering import Which
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline_tests.conformance.manifests import add, claim, fail, moves, succeed
 
 FIRST = {"output_dir": "/one", "settings": {"output.max_segments": 1}}
@@ -26,11 +26,11 @@ def _in_state(manifest: Manifest, state: State, **given: object) -> str:
         case State.RUNNING:
             claim(manifest)
         case State.CANCELLED:
-            manifest.cancel(Which(job_ids=[job_id]))
+            manifest.cancel(JobFilter(job_ids=[job_id]))
         case State.DISCARDED:
-            manifest.discard(Which(job_ids=[job_id]))
+            manifest.discard(JobFilter(job_ids=[job_id]))
     if state is State.DIRTY:
-        manifest.spoil(Which(job_ids=[job_id]), "changed")
+        manifest.mark_dirty(JobFilter(job_ids=[job_id]), "changed")
     assert manifest.get(job_id).status is state
     return job_id
 

@@ -6,9 +6,9 @@ import pytest
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import Move, State
-from content_pipeline.manifest.moves import ERROR_LENGTH, SNIPPET_LENGTH
-from content_pipeline.manifest.steering import Which
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.transitions import ERROR_LENGTH, SNIPPET_LENGTH
 from content_pipeline_tests.conformance.manifests import Clock, add, claim, fail, moves, succeed
 
 
@@ -110,7 +110,7 @@ def test_a_crash_costs_no_attempt_but_the_second_ends_the_job(manifest: Manifest
 def test_a_job_asked_to_stop_ends_cancelled(manifest: Manifest, clock: Clock) -> None:
     (job_id,) = add(manifest, "a")
     job = claim(manifest)
-    assert manifest.cancel(Which(job_ids=[job_id])) == (0, 1)
+    assert manifest.cancel(JobFilter(job_ids=[job_id])) == (0, 1)
     assert manifest.get(job_id).status is State.RUNNING
     assert manifest.renew("worker", [job.lease]).cancelled == {job_id}
     manifest.stop_cancelled(job.lease)
@@ -122,7 +122,7 @@ def test_a_job_asked_to_stop_ends_cancelled(manifest: Manifest, clock: Clock) ->
 def test_a_wish_to_stop_outlives_the_attempt(manifest: Manifest, clock: Clock, ending: str) -> None:
     (job_id,) = add(manifest, "a")
     job = claim(manifest)
-    manifest.cancel(Which(job_ids=[job_id]))
+    manifest.cancel(JobFilter(job_ids=[job_id]))
     match ending:
         case "release":
             manifest.release(job.lease, "the worker stops")

@@ -12,9 +12,9 @@ from typing import Any
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import QueueType, Result
-from content_pipeline.manifest.moves import LostLease
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.transitions import LostLease
 
 DEADLINE_S = 120.0
 
@@ -72,7 +72,8 @@ def hold_a_transaction_open(url: str, say: Connection) -> None:
     """Change much and commit nothing, until killed."""
     manifest = Manifest(open_engine(url))
     with manifest._transaction() as tx:
-        from content_pipeline.manifest import claiming, intake
+        from content_pipeline.manifest import claim as claiming
+        from content_pipeline.manifest import enqueue as intake
         from content_pipeline.manifest.model import Request
 
         intake.enqueue(tx, [Request(f"/lost/{number}", "/lost") for number in range(2000)])

@@ -17,22 +17,22 @@ import dagster as dg
 import pytest
 
 from content_pipeline.cli.live import LiveProgress
+from content_pipeline.dagster_runtime import private_api as internals
+from content_pipeline.dagster_runtime.dispatch import due_runs
+from content_pipeline.dagster_runtime.names import CALIBRATE_LIBRARY, JOB_TAG
 from content_pipeline.definitions import build_definitions
 from content_pipeline.errors import BadSettings, NoCurves, RetryPolicy, UnknownLibrary
-from content_pipeline.launcher import _dagster_internals as internals
-from content_pipeline.launcher.batch import Batch
-from content_pipeline.launcher.calibrating import BeingCalibrated, Calibrated, Calibrator, Paused, Stopped
-from content_pipeline.launcher.dispatch import due_deliveries
-from content_pipeline.launcher.names import CALIBRATE_LIBRARY, JOB_TAG
-from content_pipeline.launcher.outcome import Outcome
+from content_pipeline.execution.calibrating import BeingCalibrated, Calibrated, Calibrator, Paused, Stopped
+from content_pipeline.execution.outcome import Outcome
 from content_pipeline.library.keys import library_key
 from content_pipeline.library.plan import Action
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job, QueueType
-from content_pipeline.manifest.opening import open_manifest
-from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.services.processing import Batch
 from content_pipeline.settings import Settings, load
 from content_pipeline_tests import samples
 from content_pipeline_tests.launching import LaunchedProject, launched_project
@@ -266,7 +266,7 @@ def test_without_a_wish_nothing_is_applied(two_libraries: Project):
 def test_two_do_not_calibrate_one_library_at_a_time(two_libraries: Project):
     manifest = calibrator(two_libraries).manifest
     calibrate(two_libraries)
-    manifest.spoil(Which(job_ids=[job_of(two_libraries).job_id]), "again")
+    manifest.mark_dirty(JobFilter(job_ids=[job_of(two_libraries).job_id]), "again")
     (held,) = manifest.claim("another host:x:1:1", queue_type=QueueType.CALIBRATION)
     with pytest.raises(BeingCalibrated, match="another host"):
         calibrate(two_libraries, **NOTHING)
@@ -278,7 +278,7 @@ def test_a_cancelled_calibration_stops_and_applies_nothing(two_libraries: Projec
     manifest = calibrator(two_libraries).manifest
 
     def cancel(_stage: str, _fraction: float) -> None:
-        manifest.cancel(Which(queue_type=QueueType.CALIBRATION))
+        manifest.cancel(JobFilter(queue_type=QueueType.CALIBRATION))
 
     settings = settings_of(two_libraries, queue__heartbeat_s=1e-9, **NOTHING)
     with pytest.raises(Stopped):
@@ -292,7 +292,7 @@ def test_one_that_is_cancelled_after_its_last_heartbeat_applies_nothing_either(t
     manifest = calibrator(two_libraries).manifest
 
     def cancel(_stage: str, _fraction: float) -> None:
-        manifest.cancel(Which(queue_type=QueueType.CALIBRATION))
+        manifest.cancel(JobFilter(queue_type=QueueType.CALIBRATION))
 
     settings = settings_of(two_libraries, queue__heartbeat_s=29, **NOTHING)
     with pytest.raises(Stopped):
@@ -323,7 +323,7 @@ def test_one_that_is_interrupted_goes_back_to_the_queue_or_waits_for_a_person(
 def test_while_the_work_is_paused_a_calibration_waits_and_says_so(two_libraries: Project):
     manifest = calibrator(two_libraries).manifest
     calibrate(two_libraries)
-    manifest.spoil(Which(job_ids=[job_of(two_libraries).job_id]), "again")
+    manifest.mark_dirty(JobFilter(job_ids=[job_of(two_libraries).job_id]), "again")
     (held,) = manifest.claim("worker", queue_type=QueueType.CALIBRATION)
     manifest.fail(held.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
     with pytest.raises(Paused, match="is waiting: work is paused"):
@@ -466,12 +466,12 @@ def test_a_calibration_that_waits_is_delivered_by_a_run_with_what_was_asked_of_i
     request = Calibrator(asked, manifest)._request(launched.library)
     manifest.ask(request, "asked for by a test")
     with launched.instance() as instance:
-        (due,) = due_deliveries(launched.settings, instance, datetime.now(UTC), QueueType.CALIBRATION)
+        (due,) = due_runs(launched.settings, instance, datetime.now(UTC), QueueType.CALIBRATION)
     assert due.partition_key == library_key(launched.library)
     assert launched.ends(launch(launched, due.tag)) is dg.DagsterRunStatus.SUCCESS
     assert materialized(launched)["value"] == 100
     with launched.instance() as instance:
-        assert due_deliveries(launched.settings, instance, datetime.now(UTC), QueueType.CALIBRATION) == []
+        assert due_runs(launched.settings, instance, datetime.now(UTC), QueueType.CALIBRATION) == []
 
 
 def test_without_a_wish_the_asset_makes_the_table_and_says_why_nothing_is_applied(launched: LaunchedProject):

@@ -11,9 +11,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from content_pipeline.launcher import starting
-from content_pipeline.lifetime import has_ended
+from content_pipeline.launchers.local import supervisor_process as starting
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.system.child_process import has_ended
 from content_pipeline_tests import samples
 from content_pipeline_tests.conformance import postgres
 from content_pipeline_tests.launching import LaunchedProject, eventually, launched_project

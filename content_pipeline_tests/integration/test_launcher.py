@@ -14,14 +14,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from content_pipeline.agenda import recipe_of
+from content_pipeline.dagster_runtime.dispatch import due_runs
+from content_pipeline.dagster_runtime.names import JOB_TAG, PARENT_RUN_TAG
 from content_pipeline.errors import RetryPolicy
-from content_pipeline.launcher.dispatch import due_deliveries
-from content_pipeline.launcher.names import JOB_TAG, PARENT_RUN_TAG, VIDEO_ASSETS
-from content_pipeline.launcher.reconcile import reconcile
-from content_pipeline.launcher.starting import ensure_supervisor
+from content_pipeline.launchers.local.reconcile import reconcile
+from content_pipeline.launchers.local.supervisor_process import ensure_supervisor
+from content_pipeline.library.recipe import recipe_of
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.stage import VIDEO_STAGES
 from content_pipeline_tests import samples
 from content_pipeline_tests.chaos import SIZE
 from content_pipeline_tests.launching import LaunchedProject, eventually, launched_project
@@ -89,7 +90,7 @@ def test_a_killed_child_is_followed_by_another_that_goes_on_after_the_finished_s
     assert [one.outcome for one in game.manifest.attempts(job.job_id)] == ["crashed", "succeeded"]
     steps = _steps_started(game, run)
     died_in = point.removesuffix("_sealed").replace("clip", "montage")
-    assert {stage: steps.count(stage) for stage in VIDEO_ASSETS} == {**dict.fromkeys(VIDEO_ASSETS, 1), died_in: 2}
+    assert {stage: steps.count(stage) for stage in VIDEO_STAGES} == {**dict.fromkeys(VIDEO_STAGES, 1), died_in: 2}
     assert game.manifest.check() == []
 
 
@@ -166,7 +167,7 @@ def test_a_terminated_run_ends_as_cancelled_with_its_job_and_all_its_processes(l
 
 def test_a_run_that_has_to_wait_says_why(game: LaunchedProject):
     with game.instance() as instance:
-        (due,) = due_deliveries(game.settings, instance, datetime.now(UTC))
+        (due,) = due_runs(game.settings, instance, datetime.now(UTC))
         (job,) = game.manifest.claim("somebody")
         game.manifest.fail(job.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
         run = game._launch(instance, due.partition_key, f"{job.job_id}:{job.claim_count + 1}")
@@ -284,23 +285,23 @@ def test_a_run_that_a_person_executes_again_counts_as_one_by_hand(game: Launched
 
 def test_a_run_that_is_terminated_in_the_queue_takes_its_job_along_until_it_is_resumed(game: LaunchedProject):
     with game.instance() as instance:
-        (due,) = due_deliveries(game.settings, instance, datetime.now(UTC))
+        (due,) = due_runs(game.settings, instance, datetime.now(UTC))
         queued = game._create(instance, due.partition_key, due.tag)
         instance.report_run_canceling(queued)
         instance.report_run_canceled(queued)
-        assert due_deliveries(game.settings, instance, datetime.now(UTC)) == []
+        assert due_runs(game.settings, instance, datetime.now(UTC)) == []
         assert game.job("game.mp4").status is State.CANCELLED
-        game.manifest.resume(Which())
-        (again,) = due_deliveries(game.settings, instance, datetime.now(UTC))
+        game.manifest.resume(JobFilter())
+        (again,) = due_runs(game.settings, instance, datetime.now(UTC))
     assert again.run_key != due.run_key
 
 
 def test_runs_that_fail_before_they_claim_do_not_follow_each_other_for_ever(game: LaunchedProject):
     with game.instance() as instance:
         for _ in range(3):
-            (due,) = due_deliveries(game.settings, instance, datetime.now(UTC))
+            (due,) = due_runs(game.settings, instance, datetime.now(UTC))
             instance.report_run_failed(game._create(instance, due.partition_key, due.tag), "no worker could be started")
-        assert due_deliveries(game.settings, instance, datetime.now(UTC)) == []
+        assert due_runs(game.settings, instance, datetime.now(UTC)) == []
     job = game.job("game.mp4")
     assert (job.status, job.attempt_count) == (State.PENDING, 1)
     assert "before they started to work" in job.last_error
@@ -331,11 +332,11 @@ def test_a_run_that_its_command_created_and_never_started_is_closed(game: Launch
     monkeypatch.delenv("CONTENT_AI_KILL_AT")
     with game.instance() as instance:
         (lost,) = instance.get_runs()
-        assert due_deliveries(game.settings, instance, datetime.now(UTC)) == []
+        assert due_runs(game.settings, instance, datetime.now(UTC)) == []
         mended = reconcile(game.settings, instance)
         assert (mended["jobs rescued"], mended["runs closed"]) == (1, 1)
         assert instance.get_run_by_id(lost.run_id).status is FAILURE
-        assert len(due_deliveries(game.settings, instance, datetime.now(UTC))) == 1
+        assert len(due_runs(game.settings, instance, datetime.now(UTC))) == 1
 
 
 def test_a_manifest_that_is_deleted_mid_run_loses_nothing(long_game: LaunchedProject):

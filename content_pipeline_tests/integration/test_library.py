@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.agenda import recipe_of
 from content_pipeline.cli.live import LiveProgress
 from content_pipeline.definitions import build_definitions
-from content_pipeline.defs.resources import open_workbench
+from content_pipeline.defs.resources import open_stage_context
 from content_pipeline.errors import LibraryOffline
-from content_pipeline.launcher.batch import Batch
+from content_pipeline.execution.run_context import RunContext
 from content_pipeline.library.plan import Action
+from content_pipeline.library.recipe import recipe_of
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Lease, QueueType, Result
-from content_pipeline.manifest.opening import open_manifest
-from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.services.processing import Batch
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Carrier
 from content_pipeline_tests import samples
 from content_pipeline_tests.processing import Project, computed
 
@@ -184,7 +184,7 @@ def test_an_unmounted_library_is_one_pause_and_no_failure(processed: Project):
 
 
 def batch_of_known(project: Project):
-    from content_pipeline.manifest.opening import open_manifest
+    from content_pipeline.manifest.open import open_manifest
 
     return open_manifest(project.settings())
 
@@ -215,7 +215,7 @@ def test_too_little_space_pauses_and_costs_no_attempt(project: Project, short: P
     assert (job.status, job.attempt_count) == (State.PENDING, 0)
     assert [breaker.scope for breaker in manifest.breakers()] == ["everything"]
     manifest.close_breakers()
-    manifest.retry(Which())
+    manifest.retry(JobFilter())
     with manifest.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE job_items SET available_at = created_at")
     assert computed(project.process()["game.mp4"])
@@ -226,7 +226,7 @@ def cancel_once_it_runs(settings: Settings) -> None:
     while not any(job.status is State.RUNNING and job.run_id for job in manifest.list()):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    manifest.cancel(Which())
+    manifest.cancel(JobFilter())
 
 
 def test_a_running_job_stops_when_a_person_cancels_it(project: Project, samples_folder: Path):
@@ -351,7 +351,7 @@ def test_the_lock_of_an_artifact_names_the_attempt_that_makes_it(processed: Proj
     (job,) = batch_of(processed).manifest.list()
     locks = processed.settings().state_dir / "artifacts" / ".locks"
     assert list(locks.iterdir()) == []
-    carrier = Carrier(lease=Lease(job.job_id, job.claim_count, "a token", "a worker"))
-    with open_workbench(processed.settings(), carrier).artifacts.only_one("montage", "a key"):
+    run_context = RunContext(lease=Lease(job.job_id, job.claim_count, "a token", "a worker"))
+    with open_stage_context(processed.settings(), run_context).artifacts.only_one("montage", "a key"):
         (lock,) = locks.iterdir()
         assert lock.read_text() == f"{job.job_id}:{job.claim_count}"

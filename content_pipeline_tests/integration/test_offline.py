@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.agenda import Agenda
 from content_pipeline.cli.live import LiveProgress
 from content_pipeline.definitions import build_definitions
-from content_pipeline.launcher.batch import Batch
 from content_pipeline.library.plan import BACK, Action
 from content_pipeline.library.presence import is_offline, is_there
 from content_pipeline.library.retention import forget_old
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.opening import open_manifest
-from content_pipeline.manifest.steering import Which
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.media.source import Signature
+from content_pipeline.services.planning import Planner
+from content_pipeline.services.processing import Batch
 from content_pipeline_tests import samples
 from content_pipeline_tests.processing import Project
 
@@ -47,7 +47,7 @@ def short(samples_folder: Path) -> Path:
 
 def plan_of(project: Project):
     settings = project.settings(library__recursive=True)
-    return Agenda(settings).enqueue(scan(project.library, settings.library)).planned
+    return Planner(settings).enqueue(scan(project.library, settings.library)).planned
 
 
 def forget_everything_old(project: Project) -> dict[str, int]:
@@ -120,7 +120,7 @@ def test_a_job_that_failed_for_want_of_its_file_is_done_when_the_disk_is_back(
     with mounted(disk, "--bind", str(real)):
         project.process(library__recursive=True)
     job = next(job for job in manifest.list() if job.video_path == str(disk / "game.mp4"))
-    manifest.spoil(Which(job_ids=[job.job_id]), "on a person's request")
+    manifest.mark_dirty(JobFilter(job_ids=[job.job_id]), "on a person's request")
     watcher = LiveProgress(scan(project.library, settings.library), quiet=True)
     Batch(settings, watcher).work(build_definitions, [job.job_id])
     failed = manifest.get(job.job_id)

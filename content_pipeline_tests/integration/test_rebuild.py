@@ -11,17 +11,17 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from content_pipeline.agenda import Agenda
-from content_pipeline.artifacts import sha256_of
-from content_pipeline.launcher.rebuild import REASON, Rebuilt, forget_videos, missing_keys, rebuild
+from content_pipeline.dagster_runtime.rebuild import REASON, Rebuilt, forget_videos, missing_keys, rebuild
 from content_pipeline.library.plan import Action
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.schema import metadata
-from content_pipeline.manifest.store import Manifest
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.services.planning import Planner
+from content_pipeline.system.hashing import sha256_of
 from content_pipeline_tests import samples
 from content_pipeline_tests.conformance.manifests import dump
 from content_pipeline_tests.processing import Project, computed
@@ -107,7 +107,7 @@ def known_jobs(manifest: Manifest) -> dict[str, dict[str, object]]:
 
 def actions(project: Project, **changed) -> dict[str, Action]:
     settings = project.settings(**{**SHORT, **changed})
-    planned = Agenda(settings).plan(scan(project.library, settings.library))
+    planned = Planner(settings).plan(scan(project.library, settings.library))
     return {video.found.path.name: video.action for video in planned.videos}
 
 
@@ -166,7 +166,7 @@ def test_a_changed_setting_is_named_and_recomputes_what_reads_it(processed: Proj
         rebuild(instance, opened(processed))
     changed = {"detection__rms_threshold": 0.12}
     settings = processed.settings(**SHORT, **changed)
-    planned = Agenda(settings).plan(scan(processed.library, settings.library))
+    planned = Planner(settings).plan(scan(processed.library, settings.library))
     assert {tuple(video.reasons.items()) for video in planned.videos} == {
         (("detections", "detection.rms_threshold 0.1 -> 0.12"), ("montage", "follows detections"))
     }
@@ -243,7 +243,7 @@ def test_records_that_say_nothing_of_files_are_counted_and_passed_over(lost: Pro
 
 def test_time_runs_out_between_chunks_and_the_rest_is_left(lost: Project, monkeypatch: pytest.MonkeyPatch):
     manifest = opened(lost)
-    monkeypatch.setattr("content_pipeline.launcher.rebuild.VIDEOS_AT_A_TIME", 1)
+    monkeypatch.setattr("content_pipeline.dagster_runtime.rebuild.VIDEOS_AT_A_TIME", 1)
     with lost.instance() as instance:
         first = rebuild(instance, manifest, budget_s=0)
         assert first.left == 2

@@ -12,17 +12,18 @@ import dagster as dg
 import pytest
 from dagster._core.test_utils import instance_for_test
 
+from content_pipeline.dagster_runtime import private_api as internals
+from content_pipeline.dagster_runtime.instance import open_instance
+from content_pipeline.dagster_runtime.names import JOB_TAG, PARTITION_TAG, PROCESS_VIDEO, VIDEO_PARTITIONS
+from content_pipeline.dagster_runtime.run_retention import forget_runs
+from content_pipeline.dagster_runtime.storage import shrink
 from content_pipeline.defs.checks import check_spec
-from content_pipeline.launcher import _dagster_internals as internals
-from content_pipeline.launcher.home import open_instance
-from content_pipeline.launcher.names import JOB_TAG, PARTITION_TAG, PROCESS_VIDEO, VIDEO_ASSETS, VIDEO_PARTITIONS
-from content_pipeline.launcher.run_retention import forget_runs
-from content_pipeline.launcher.spool import Spool, launch_of
-from content_pipeline.launcher.storage import shrink
+from content_pipeline.launchers.local.launch_queue import LaunchQueue, launch_of
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Request, Result
-from content_pipeline.manifest.opening import open_manifest
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import Settings, load
+from content_pipeline.stage import VIDEO_STAGES
 from content_pipeline_tests.conformance import postgres
 
 VIDEOS = dg.DynamicPartitionsDefinition(name=VIDEO_PARTITIONS)
@@ -50,8 +51,8 @@ def definitions() -> dg.Definitions:
     def upkeep() -> None:
         nothing()
 
-    assets = [build(name) for name in VIDEO_ASSETS]
-    job = dg.define_asset_job(PROCESS_VIDEO, list(VIDEO_ASSETS))
+    assets = [build(name) for name in VIDEO_STAGES]
+    job = dg.define_asset_job(PROCESS_VIDEO, list(VIDEO_STAGES))
     some = dg.define_asset_job("montage_only", ["montage"])
     return dg.Definitions(assets=assets, jobs=[job, some, upkeep], executor=dg.in_process_executor)
 
@@ -108,7 +109,7 @@ def runs(instance: dg.DagsterInstance) -> set[str]:
 def seen(instance: dg.DagsterInstance) -> dict[str, Any]:
     """What the UI shows of assets and partitions, and what a rebuild goes by."""
     found: dict[str, Any] = {}
-    for name in VIDEO_ASSETS:
+    for name in VIDEO_STAGES:
         key = dg.AssetKey(name)
         latest = internals.latest_materializations(instance, name)
         found[f"{name} latest"] = dict(latest)
@@ -176,7 +177,7 @@ def test_runs_that_are_open_or_launched_or_of_others_stay(instance: dg.DagsterIn
     instance.add_dynamic_partitions(VIDEO_PARTITIONS, ["a"])
     waits = internals.create_run(instance, job, "a", {})
     launched = run(instance, "a", fail="yes")
-    Spool(Path(instance.root_directory)).add(launch_of(instance.get_run_by_id(launched)))
+    LaunchQueue(Path(instance.root_directory)).add(launch_of(instance.get_run_by_id(launched)))
     others = instance.create_run_for_job(job, tags={PARTITION_TAG: "a"}, status=dg.DagsterRunStatus.FAILURE)
     superseded, last = run(instance, "a"), run(instance, "a")
     assert forget(instance, manifest) == 1

@@ -11,8 +11,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from content_pipeline.launcher.names import OWNER_TAG
-from content_pipeline.stages.workbench import VERSIONS
+from content_pipeline.dagster_runtime.names import OWNER_TAG
+from content_pipeline.stage import spec_of
 from content_pipeline_tests import samples
 from content_pipeline_tests.processing import ALL, Project
 
@@ -39,7 +39,7 @@ def test_each_stage_tells_its_key_and_what_a_person_wants_to_know(bursts: Projec
     for stage, made in found.items():
         key = made.tags["dagster/data_version"]
         assert (bursts.settings().state_dir / "artifacts" / stage / key[:2] / key).is_dir()
-        assert made.tags["dagster/code_version"].startswith(f"{VERSIONS[stage]}-")
+        assert made.tags["dagster/code_version"].startswith(f"{spec_of(stage).version}-")
         assert made.metadata["reused"].value is False
     assert found["fingerprint"].metadata["duration_s"].value == pytest.approx(16, abs=0.1)
     assert found["energy"].metadata["speed_x_realtime"].value > 1

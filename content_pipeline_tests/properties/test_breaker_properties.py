@@ -28,16 +28,16 @@ def test_only_videos_that_met_an_error_wait_for_it_and_only_after_five_of_them(h
     now, breaker = START, Breaker(f"stage:{STAGE}", CODE)
     last_error: dict[str, str | None] = {}
     failed_since_proof: set[str] = set()
-    for what, which in happened:
+    for what, job_filter in happened:
         if what == "passes":
-            now += timedelta(seconds=float(which))
+            now += timedelta(seconds=float(job_filter))
         elif what == "fails":
-            breaker = breaker.failed(now, "no", again=last_error.get(which) == CODE)
-            last_error[which] = CODE
-            failed_since_proof.add(which)
+            breaker = breaker.failed(now, "no", again=last_error.get(job_filter) == CODE)
+            last_error[job_filter] = CODE
+            failed_since_proof.add(job_filter)
         else:
-            last_error[which] = None
-            if breaker.is_ended_by(which, "/games", [STAGE] if what == "gets through" else [], now):
+            last_error[job_filter] = None
+            if breaker.is_ended_by(job_filter, "/games", [STAGE] if what == "gets through" else [], now):
                 breaker = Breaker(breaker.scope, CODE)
                 failed_since_proof.clear()
             assert what == "is found done" or breaker.until is None

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from content_pipeline.media.curves import FRAME_RATE_HZ
-from content_pipeline.media.detector import Candidate
-from content_pipeline.media.highlights import Highlight, Plan, in_order, plan_highlights
+from content_pipeline.media.curves.model import FRAME_RATE_HZ
+from content_pipeline.media.detection.detector import Candidate
+from content_pipeline.media.selection.highlights import Highlight, Plan, in_order, plan_highlights
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import DetectionSettings, OutputSettings, ProcessingSettings
 

@@ -29,10 +29,10 @@ from hypothesis.stateful import (
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import IllegalMove, State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, Lease, QueueType, Request, Result, Terms
-from content_pipeline.manifest.moves import LostLease
-from content_pipeline.manifest.steering import Which
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.chaos import by_size
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, dump, manifest_url, opened
 
@@ -60,13 +60,13 @@ WRITES: dict[str, Callable[[Manifest, Lease], Any]] = {
     "crash": lambda manifest, lease: manifest.crashed(lease, "died"),
     "stop_cancelled": lambda manifest, lease: manifest.stop_cancelled(lease),
 }
-ORDERS: dict[str, Callable[[Manifest, Which], Any]] = {
-    "cancel": lambda manifest, which: manifest.cancel(which),
-    "discard": lambda manifest, which: manifest.discard(which),
-    "resume": lambda manifest, which: manifest.resume(which),
-    "retry": lambda manifest, which: manifest.retry(which),
-    "spoil": lambda manifest, which: manifest.spoil(which, "changed"),
-    "close_breakers": lambda manifest, which: manifest.close_breakers(),
+ORDERS: dict[str, Callable[[Manifest, JobFilter], Any]] = {
+    "cancel": lambda manifest, job_filter: manifest.cancel(job_filter),
+    "discard": lambda manifest, job_filter: manifest.discard(job_filter),
+    "resume": lambda manifest, job_filter: manifest.resume(job_filter),
+    "retry": lambda manifest, job_filter: manifest.retry(job_filter),
+    "spoil": lambda manifest, job_filter: manifest.mark_dirty(job_filter, "changed"),
+    "close_breakers": lambda manifest, job_filter: manifest.close_breakers(),
 }
 
 
@@ -104,9 +104,9 @@ class TwoManifests(RuleBasedStateMachine):
         if not holds:
             assert dump(self.both[0].engine) == before
 
-    def _which(self, manifest: Manifest, path: str | None) -> Which:
+    def _which(self, manifest: Manifest, path: str | None) -> JobFilter:
         job = None if path is None else manifest.find(QueueType.PROCESSING, path)
-        return Which() if job is None else Which(job_ids=[job.job_id])
+        return JobFilter() if job is None else JobFilter(job_ids=[job.job_id])
 
     # --- work comes in, and into workers' hands
 
@@ -173,7 +173,7 @@ class TwoManifests(RuleBasedStateMachine):
         if path is None:
             self._each(lambda manifest: manifest.prune(self.clock.time - timedelta(seconds=age_s)))
         else:
-            self._each(lambda manifest: manifest.clear(Which(job_ids=self._which(manifest, path).job_ids or [])))
+            self._each(lambda manifest: manifest.clear(JobFilter(job_ids=self._which(manifest, path).job_ids or [])))
         self.asked = {job.video_path for job in self.both[0].list()}
 
     # --- what holds after every step

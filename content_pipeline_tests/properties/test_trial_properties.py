@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
-from content_pipeline.media.detector import Candidate, Candidates
-from content_pipeline.media.highlights import DURATION_LIMIT, SEGMENT_LIMIT, plan_highlights
+from content_pipeline.media.curves.model import FRAME_RATE_HZ, Curves
+from content_pipeline.media.detection.detector import Candidate, Candidates
+from content_pipeline.media.selection.highlights import DURATION_LIMIT, SEGMENT_LIMIT, plan_highlights
+from content_pipeline.media.selection.threshold_trial import Trial, common
 from content_pipeline.media.spans import Span
-from content_pipeline.media.trial import Trial, common
 from content_pipeline.settings import Settings
 from content_pipeline_tests.properties.test_highlights_properties import Case, cases
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.artifacts import ArtifactStore, Maker, write_whole
+from content_pipeline.artifacts import ArtifactStore, Maker
 from content_pipeline.errors import DiskFull
+from content_pipeline.system.atomic_write import write_atomically
 
 KEY = "ab" + "0" * 62
 
@@ -116,7 +117,7 @@ def test_of_several_who_want_the_same_artifact_one_makes_it(tmp_path: Path):
 
 
 def test_a_file_is_written_whole(tmp_path: Path):
-    write_whole(tmp_path / "x" / "y", b"data")
+    write_atomically(tmp_path / "x" / "y", b"data")
     assert (tmp_path / "x" / "y").read_bytes() == b"data"
     assert os.listdir(tmp_path / "x") == ["y"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from content_pipeline.database_url import DatabaseUrl, masked
 from content_pipeline.errors import BadSettings
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.settings import Settings, load
+from content_pipeline.settings.database_url import DatabaseUrl, masked
 
 SECRET = "s3cr3t"
 ENCODED = "p%40ss%2Fw%3Ard"

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.file_locks import file_lock, remove_left_locks
+from content_pipeline.system.file_locks import file_lock, remove_left_locks
 
 FORK = multiprocessing.get_context("fork")
 PROCESSES, TIMES = 6, 150
@@ -31,7 +31,7 @@ def hold(lock: Path, ready: object) -> None:
 
 
 def test_one_at_a_time_holds_a_lock_while_another_removes_what_is_left(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("content_pipeline.file_locks.TRY_AGAIN_S", 0.0005)
+    monkeypatch.setattr("content_pipeline.system.file_locks.TRY_AGAIN_S", 0.0005)
     counter, locks = tmp_path / "counter", tmp_path / "locks"
     counter.write_text("0")
     locks.mkdir()

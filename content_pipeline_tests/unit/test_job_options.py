@@ -5,8 +5,8 @@ import json
 import pytest
 
 from content_pipeline.errors import BadSettings
-from content_pipeline.job_options import JobOptions, settings_for
 from content_pipeline.settings import load
+from content_pipeline.settings.job_options import JobOptions, settings_for
 
 
 def _settings(**flags: object):

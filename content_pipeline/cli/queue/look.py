@@ -11,18 +11,18 @@ from typing import Any
 import click
 
 from content_pipeline.cli.live import audio_track
-from content_pipeline.cli.printing import print_document, print_result, scope_in_words, wished
-from content_pipeline.cli.queue.options import manifest_of, queue_options, which_of, which_options
+from content_pipeline.cli.printing import describe_target, print_document, print_result, scope_in_words
+from content_pipeline.cli.queue.options import job_filter_of, job_filter_options, manifest_of, queue_options
 from content_pipeline.errors import BadSettings, hint_for, printable
-from content_pipeline.job_options import JobOptions
-from content_pipeline.library.keys import one_spelling
+from content_pipeline.execution.worker_identity import gone_among, is_awake
+from content_pipeline.library.keys import canonical_path
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, QueueType
-from content_pipeline.manifest.store import Manifest
-from content_pipeline.workers.identity import gone_among, is_awake
+from content_pipeline.settings.job_options import JobOptions
 
 # Shown in place of `running` when the worker is gone; no state of its own, for the next command brings the job back.
 STALE = "stale"
@@ -104,7 +104,7 @@ def why_work_waits(manifest: Manifest) -> list[str]:
 @click.option("--status", "state", type=click.Choice([*map(str, State), STALE]), help="Only this state.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(min=1), help="Maximum number of jobs.")
 @click.option("--offset", default=0, type=click.IntRange(min=0), help="Skip this many.")
-@which_options
+@job_filter_options
 @queue_options
 def list_jobs(state: str | None, limit: int, offset: int, **given: Any) -> int:
     """List jobs, oldest first."""
@@ -113,10 +113,10 @@ def list_jobs(state: str | None, limit: int, offset: int, **given: Any) -> int:
     stale = {job.job_id for job in stale_jobs(manifest)}
     if state in (State.RUNNING, STALE):
         # Never more than there are workers, so that they can be sorted out here.
-        running = manifest.list(which_of(manifest, given, State.RUNNING))
+        running = manifest.list(job_filter_of(manifest, given, State.RUNNING))
         jobs = [job for job in running if (job.job_id in stale) is (state == STALE)][offset : offset + limit]
     else:
-        jobs = manifest.list(which_of(manifest, given, None if state is None else State(state)), limit, offset)
+        jobs = manifest.list(job_filter_of(manifest, given, None if state is None else State(state)), limit, offset)
     if as_json:
         print_document([as_document(job, stale) for job in jobs])
         return 0
@@ -139,7 +139,7 @@ def show(job_id: str, **given: Any) -> int:
     """Show everything about a job. The id may be shortened, or be the path of its recording or library."""
     as_json = given.pop("as_json")
     manifest = manifest_of(given, Access.READ)
-    by_path = (manifest.find(kind, str(one_spelling(Path(job_id)))) for kind in QueueType)
+    by_path = (manifest.find(kind, str(canonical_path(Path(job_id)))) for kind in QueueType)
     job = next((job for job in by_path if job is not None), None) or manifest.get(job_id)
     history, attempts = manifest.history(job.job_id), manifest.attempts(job.job_id)
     stale = {one.job_id for one in stale_jobs(manifest)}
@@ -198,7 +198,7 @@ def _as_asked(job: Job) -> Iterator[str]:
 def _as_applied(job: Job, in_force: Applied | None) -> str:
     """What a calibration came to, and whether it still counts: it can be reset, or outdone by another."""
     found = job.results
-    wish = "" if found["wish"] is None else f" (target: {wished(found['wish'])})"
+    wish = "" if found["wish"] is None else f" (target: {describe_target(found['wish'])})"
     counts = in_force is not None and in_force.key == job.stage_keys.get("calibration")
     return f"applied detection.{found['setting']} {found['value']:g}{wish}{'' if counts else '; no longer used'}"
 

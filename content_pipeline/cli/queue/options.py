@@ -12,13 +12,13 @@ import click
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import print_note
 from content_pipeline.errors import printable
-from content_pipeline.library.keys import one_spelling
+from content_pipeline.library.keys import canonical_path
 from content_pipeline.manifest.database import Access, file_at
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import QueueType
-from content_pipeline.manifest.opening import open_named_manifest
-from content_pipeline.manifest.steering import Which
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.open import open_named_manifest
+from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -34,7 +34,7 @@ def queue_options(command: Command) -> Command:
     return settings_options(command)
 
 
-def which_options(command: Command) -> Command:
+def job_filter_options(command: Command) -> Command:
     """Which jobs are meant: by id, by error code, by age, by library."""
     for option in (
         click.option("--library", help="Only jobs of this library (its folder)."),
@@ -64,12 +64,12 @@ def manifest_of(given: dict[str, Any], access: Access = Access.USE) -> Manifest:
     return manifest
 
 
-def which_of(manifest: Manifest, given: dict[str, Any], status: State | None = None) -> Which:
+def job_filter_of(manifest: Manifest, given: dict[str, Any], status: State | None = None) -> JobFilter:
     ids = given.get("job_ids")
-    return Which(
+    return JobFilter(
         job_ids=[manifest.get(job_id).job_id for job_id in ids] if ids else None,
         queue_type=None if given.get("queue_type") is None else QueueType(given["queue_type"]),
-        library=None if given.get("library") is None else str(one_spelling(Path(given["library"]))),
+        library=None if given.get("library") is None else str(canonical_path(Path(given["library"]))),
         status=status,
         error_code=given.get("error_code"),
         since=None if given.get("since") is None else datetime.now(UTC) - duration(given["since"]),

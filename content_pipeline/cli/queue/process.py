@@ -12,11 +12,11 @@ from content_pipeline.cli.main import EXIT_SOME_FAILED
 from content_pipeline.cli.printing import print_error, print_note
 from content_pipeline.cli.queue.options import queue_options, settings_of
 from content_pipeline.errors import code_of, hint_for, printable
-from content_pipeline.job_options import is_kept
+from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.manifest.database import Access
-from content_pipeline.manifest.opening import open_named_manifest
+from content_pipeline.manifest.open import open_named_manifest
 from content_pipeline.settings import Settings
-from content_pipeline.workers.orphans import rescue_orphans
+from content_pipeline.settings.job_options import is_kept
 
 
 @click.command()
@@ -49,7 +49,7 @@ def _tell_what_does_not_count(assignments: tuple[str, ...]) -> None:
 
 def _calibrate(settings: Settings, most: int | None) -> tuple[int, int]:
     """Do the calibrations that are due; how many were done, and how many of them failed."""
-    from content_pipeline.launcher.calibrating import Calibrator
+    from content_pipeline.execution.calibrating import Calibrator
 
     manifest = open_named_manifest(settings, Access.USE)
     rescue_orphans(manifest)

@@ -8,8 +8,8 @@ import click
 
 from content_pipeline.cli.printing import counted, print_document, print_result
 from content_pipeline.cli.queue.options import queue_options, settings_of
-from content_pipeline.launcher.recovery import as_told, has_dagster_home, rebuild_from_home
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.dagster_runtime.manifest_recovery import describe_rebuilt, has_dagster_home, rebuild_from_home
+from content_pipeline.manifest.open import open_manifest
 
 
 @click.command()
@@ -30,7 +30,7 @@ def rebuild(**given: Any) -> int:
     elif rebuilt is None:
         print_result("There are no Dagster records here to rebuild from.")
     else:
-        print_result(as_told(rebuilt))
+        print_result(describe_rebuilt(rebuilt))
         if rebuilt.unknown:
             unknown = counted(rebuilt.unknown, "video")
             print_result(f"Too little is recorded of {unknown} more: the next `content-ai process` finds them again.")

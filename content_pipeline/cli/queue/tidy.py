@@ -11,41 +11,42 @@ from typing import Any
 
 import click
 
-from content_pipeline.artifacts import ArtifactStore, sha256_of
+from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.cli.main import EXIT_FAILURE
 from content_pipeline.cli.printing import confirm, counted, print_document, print_result
 from content_pipeline.cli.queue.options import (
     duration,
+    job_filter_of,
+    job_filter_options,
     manifest_of,
     queue_options,
     settings_of,
-    which_of,
-    which_options,
 )
+from content_pipeline.dagster_runtime.manifest_recovery import forget_in_dagster, has_dagster_home
 from content_pipeline.errors import printable
-from content_pipeline.launcher.recovery import forget_in_dagster, has_dagster_home
 from content_pipeline.library.retention import forget_old
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.opening import open_named_manifest
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.open import open_named_manifest
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
+from content_pipeline.system.hashing import sha256_of
 
 
 @click.command()
 @click.option("--manifest", "whole", is_flag=True, help="Delete everything in the manifest, history included.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
-@which_options
+@job_filter_options
 @queue_options
 def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
     """Remove jobs that are not running. Artifacts and history stay, so that processing again is cheap."""
     as_json = given.pop("as_json")
     settings = settings_of(given)
     manifest = open_named_manifest(settings, Access.USE)
-    which = which_of(manifest, given)
-    jobs = [job for job in manifest.list(which) if whole or job.status is not State.RUNNING]
+    job_filter = job_filter_of(manifest, given)
+    jobs = [job for job in manifest.list(job_filter) if whole or job.status is not State.RUNNING]
     what = counted(len(jobs), "job") + (" and everything else in the manifest" if whole else "")
     if dry_run:
         return _tell(as_json, {"would_clear": len(jobs)}, f"Would remove {what}.")
@@ -56,7 +57,7 @@ def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
         forget_in_dagster(settings)
         manifest.reset()
     else:
-        manifest.clear(which)
+        manifest.clear(job_filter)
     return _tell(as_json, {"cleared": len(jobs)}, f"Removed {what}.")
 
 
@@ -89,8 +90,8 @@ def _prune(settings: Settings, manifest: Manifest, before: datetime) -> dict[str
     """Dagster is loaded only where it has records."""
     if not has_dagster_home(settings):
         return {**forget_old(settings, manifest, before), "runs": 0}
-    from content_pipeline.launcher.home import open_instance
-    from content_pipeline.launcher.run_retention import forget_all_old
+    from content_pipeline.dagster_runtime.instance import open_instance
+    from content_pipeline.dagster_runtime.run_retention import forget_all_old
 
     with open_instance(settings) as instance:
         return forget_all_old(settings, manifest, instance, before)
@@ -128,7 +129,7 @@ def check(**given: Any) -> int:
 @queue_options
 def scrub(share: float, everything: bool, **given: Any) -> int:
     """Read a share of the recordings in full, to find changes that size and times do not show."""
-    from content_pipeline.library.scrub import scrub as read_again
+    from content_pipeline.library.verify_content import scrub as read_again
 
     as_json = given.pop("as_json")
     manifest = manifest_of(given)

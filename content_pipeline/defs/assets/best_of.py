@@ -10,41 +10,43 @@ from content_pipeline.defs.boundary import boundary, materialized, picture
 from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import MissingFile, printable
+from content_pipeline.execution.run_context import RunContext
 from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, QueueType
-from content_pipeline.manifest.opening import open_in_a_child
-from content_pipeline.manifest.steering import Which
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.open import open_in_a_child
+from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.settings import Settings
 from content_pipeline.stages.best_of import Processed
 from content_pipeline.stages.best_of import best_of as run
-from content_pipeline.stages.carrier import Carrier
-from content_pipeline.stages.workbench import StageResult, Workbench
+from content_pipeline.stages.context import StageContext, StageResult
 
 COLUMNS = {"video": "string", "path": "string", "source_start_s": "float", "source_end_s": "float", "standing": "float"}
 
 
-def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
+def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
     options = {**asset_options(settings, "best_of", {"ffmpeg"}), "partitions_def": LIBRARIES, "group_name": "library"}
 
     # It reads what is known of every video of its library, whichever those are at the time.
     detections = dg.AssetDep("detections", partition_mapping=dg.AllPartitionMapping())
 
     @dg.asset(deps=[detections], check_specs=_checks(), **options)
-    def best_of(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
+    def best_of(
+        context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
+    ) -> dg.MaterializeResult:
         """The highlights of a whole library that stand out most, joined into one video.
 
         A highlight is compared with what else its own recording offers, so a loud recording does not win
         over a quiet one, and no video gets more than its share of clips. A video whose file or detections
         cannot be read is left out and counted. Decides by what is already known: only the chosen clips are cut.
         """
-        with boundary("best_of", carrier, context) as meter:
-            library, jobs = _processed(open_in_a_child(workbench.settings), context.partition_key)
-            result = run(workbench, context.partition_key, library, jobs)
+        with boundary("best_of", run_context, context) as meter:
+            library, jobs = _processed(open_in_a_child(stage_context.settings), context.partition_key)
+            result = run(stage_context, context.partition_key, library, jobs)
             checks = check_montage(result)
-        return materialized(context, result, _metadata(library, result), carrier, meter, checks)
+        return materialized(context, result, _metadata(library, result), run_context, meter, checks)
 
     return best_of
 
@@ -65,7 +67,7 @@ def _processed(manifest: Manifest, key: str) -> tuple[Path, Sequence[Processed]]
     library = next((root for root in Catalog(manifest.engine).libraries() if library_key(root) == key), None)
     if library is None:
         raise MissingFile(f"no library is known by the key {key}; process its folder first")
-    done = Which(queue_type=QueueType.PROCESSING, library=str(library), status=State.SUCCEEDED)
+    done = JobFilter(queue_type=QueueType.PROCESSING, library=str(library), status=State.SUCCEEDED)
     return library, [_as_processed(job) for job in manifest.list(done)]
 
 

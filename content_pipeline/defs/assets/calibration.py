@@ -3,19 +3,19 @@ from typing import Any
 
 import dagster as dg
 
+from content_pipeline.dagster_runtime.names import job_tag_of, parse_job_tag
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import UnknownLibrary
-from content_pipeline.launcher.calibrating import BeingCalibrated, Calibrated, Calibrator
-from content_pipeline.launcher.names import job_tag_of, parse_job_tag
+from content_pipeline.execution.calibrating import BeingCalibrated, Calibrated, Calibrator
+from content_pipeline.execution.run_context import RunContext
 from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.catalog import Catalog
-from content_pipeline.manifest.opening import open_in_a_child
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.open import open_in_a_child
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Carrier
-from content_pipeline.stages.workbench import Workbench
+from content_pipeline.stages.context import StageContext
 
 COLUMNS = {
     "value": "float",
@@ -28,7 +28,7 @@ COLUMNS = {
 }
 
 
-def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
+def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
     options = {
         **asset_options(settings, "calibration", {"numpy"}),
         "partitions_def": LIBRARIES,
@@ -38,7 +38,9 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
     # No dependency either way. It reads the curves of whichever videos have some, and detections follow it by their
     # key: one edge over all partitions would call every video of every library stale for the sake of one.
     @dg.asset(**options)
-    def calibration(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
+    def calibration(
+        context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
+    ) -> dg.MaterializeResult:
         """The threshold that reaches the target of a library, and what each other value would pick.
 
         The target is in the settings: the length of a montage (`calibration.montage_s`), or how many moments an hour
@@ -46,18 +48,18 @@ def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
         backfill or `content-ai process` uses it. Without a target only the table is made. Reads cached curves only:
         nothing is decoded or rendered.
         """
-        with boundary("calibration", carrier, context) as meter:
-            done = _calibrate(context, workbench.settings, carrier)
+        with boundary("calibration", run_context, context) as meter:
+            done = _calibrate(context, stage_context.settings, run_context)
             metadata = _metadata(done)
-        return materialized(context, done.result, metadata, carrier, meter)
+        return materialized(context, done.result, metadata, run_context, meter)
 
     return calibration
 
 
-def _calibrate(context: dg.AssetExecutionContext, settings: Settings, carrier: Carrier) -> Calibrated:
+def _calibrate(context: dg.AssetExecutionContext, settings: Settings, run_context: RunContext) -> Calibrated:
     """The job that this run delivers, or the one of the library that a person or the schedule asks for."""
     manifest = open_in_a_child(settings)
-    calibrator = Calibrator(settings, manifest, carrier.cores, carrier.listener.progressed, stop_for_good=True)
+    calibrator = Calibrator(settings, manifest, run_context.cores, run_context.reporter.progressed, stop_for_good=True)
     tag = job_tag_of(context.run.tags)
     if tag is None:
         return calibrator.calibrate(_library(manifest, context.partition_key), "a run was started")

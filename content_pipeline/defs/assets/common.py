@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from content_pipeline.defs.partitions import VIDEOS
-from content_pipeline.settings import Settings, Stage
-from content_pipeline.stages.workbench import code_version
+from content_pipeline.settings import Settings
+from content_pipeline.stage import StageName
+from content_pipeline.stages.context import code_version
 
 RENDER_POOL = "render"  # no limit, until one is set for the pool in the UI or in dagster.yaml
 
 
-def asset_options(settings: Settings, stage: Stage, kinds: set[str]) -> dict[str, Any]:
+def asset_options(settings: Settings, stage: StageName, kinds: set[str]) -> dict[str, Any]:
     return {
         "name": stage,
         "partitions_def": VIDEOS,

@@ -6,28 +6,30 @@ import dagster as dg
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized, picture
 from content_pipeline.defs.checks import check_spec
+from content_pipeline.execution.run_context import RunContext
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Carrier
+from content_pipeline.stages.context import StageContext
 from content_pipeline.stages.detections import Decision
 from content_pipeline.stages.detections import detections as run
-from content_pipeline.stages.workbench import Workbench
 
 
-def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
+def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
     @dg.asset(
         deps=["energy"],
         check_specs=[check_spec("detections", "within_the_video", "Every highlight lies inside the recording.")],
         **asset_options(settings, "detections", {"python"}),
     )
-    def detections(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
+    def detections(
+        context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
+    ) -> dg.MaterializeResult:
         """The moments worth watching, and for every dropped moment the rule that dropped it.
 
         Reads the cached curves only: deciding again takes milliseconds.
         """
-        with boundary("detections", carrier, context) as meter:
-            decision = run(workbench, context.partition_key)
+        with boundary("detections", run_context, context) as meter:
+            decision = run(stage_context, context.partition_key)
         return materialized(
-            context, decision.result, _metadata(decision), carrier, meter, (_within_the_video(decision),)
+            context, decision.result, _metadata(decision), run_context, meter, (_within_the_video(decision),)
         )
 
     return detections

@@ -4,23 +4,25 @@ import dagster as dg
 
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized
+from content_pipeline.execution.run_context import RunContext
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Carrier
+from content_pipeline.stages.context import StageContext
 from content_pipeline.stages.energy import Sound
 from content_pipeline.stages.energy import energy as run
-from content_pipeline.stages.workbench import Workbench
 
 
-def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
+def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
     @dg.asset(deps=["fingerprint"], **asset_options(settings, "energy", {"numpy"}))
-    def energy(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
+    def energy(
+        context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
+    ) -> dg.MaterializeResult:
         """The sound as curves, one value every 23 ms: plain level, percussive level, broadband level, punch.
 
         This is the only stage that decodes the whole recording. Changing a threshold does not run it again.
         """
-        with boundary("energy", carrier, context) as meter:
-            sound = run(workbench, context.partition_key)
-        return materialized(context, sound.result, _metadata(sound), carrier, meter)
+        with boundary("energy", run_context, context) as meter:
+            sound = run(stage_context, context.partition_key)
+        return materialized(context, sound.result, _metadata(sound), run_context, meter)
 
     return energy
 

@@ -3,29 +3,31 @@ from typing import Any
 
 import dagster as dg
 
+from content_pipeline.dagster_runtime import records
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized
 from content_pipeline.errors import printable
-from content_pipeline.launcher import records
+from content_pipeline.execution.run_context import RunContext
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Carrier
+from content_pipeline.stages.context import StageContext
 from content_pipeline.stages.fingerprint import Content
 from content_pipeline.stages.fingerprint import fingerprint as run
-from content_pipeline.stages.workbench import Workbench
 
 
-def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
+def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
     @dg.asset(**asset_options(settings, "fingerprint", {"python"}))
-    def fingerprint(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
+    def fingerprint(
+        context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
+    ) -> dg.MaterializeResult:
         """What the recording holds: a digest of every byte, and what the file says of its picture and sound.
 
         A file that was only touched, renamed or moved keeps its digest, and nothing is recomputed.
         """
-        with boundary("fingerprint", carrier, context) as meter:
-            content = run(workbench, context.partition_key)
-            files = workbench.videos.with_key(context.partition_key)
-        return materialized(context, content.result, _metadata(content, files), carrier, meter)
+        with boundary("fingerprint", run_context, context) as meter:
+            content = run(stage_context, context.partition_key)
+            files = stage_context.videos.with_key(context.partition_key)
+        return materialized(context, content.result, _metadata(content, files), run_context, meter)
 
     return fingerprint
 

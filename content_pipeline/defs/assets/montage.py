@@ -2,32 +2,34 @@ from typing import Any
 
 import dagster as dg
 
-from content_pipeline.agenda import recipe_of
+from content_pipeline.dagster_runtime import records
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized, picture
 from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.errors import printable
-from content_pipeline.launcher import records
+from content_pipeline.execution.run_context import RunContext
+from content_pipeline.library.recipe import recipe_of
 from content_pipeline.settings import Settings
-from content_pipeline.stages.carrier import Carrier
+from content_pipeline.stages.context import StageContext, StageResult
 from content_pipeline.stages.montage import montage as run
-from content_pipeline.stages.workbench import StageResult, Workbench
 
 
-def build(settings: Settings, carrier: Carrier) -> dg.AssetsDefinition:
+def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
     @dg.asset(deps=["detections"], check_specs=montage_checks(), **asset_options(settings, "montage", {"ffmpeg"}))
-    def montage(context: dg.AssetExecutionContext, workbench: dg.ResourceParam[Workbench]) -> dg.MaterializeResult:
+    def montage(
+        context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
+    ) -> dg.MaterializeResult:
         """The highlights, cut and joined into one video that plays anywhere.
 
         Clips are cached one by one: changing the order or dropping one renders no clip again. A recording
         without highlights has no montage, and that is a success.
         """
-        with boundary("montage", carrier, context) as meter:
-            made = run(workbench, context.partition_key)
+        with boundary("montage", run_context, context) as meter:
+            made = run(stage_context, context.partition_key)
             checks = check_montage(made.result)
-            recipe = recipe_of(workbench.settings)
+            recipe = recipe_of(stage_context.settings)
             metadata = {**_metadata(made.result), **records.of_montage(made, recipe)}
-        return materialized(context, made.result, metadata, carrier, meter, checks, recipe.config_hash)
+        return materialized(context, made.result, metadata, run_context, meter, checks, recipe.config_hash)
 
     return montage
 

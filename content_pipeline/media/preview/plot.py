@@ -37,7 +37,7 @@ from content_pipeline.media.preview.envelope import Envelope, envelope
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from content_pipeline.media.detector import Candidate
+    from content_pipeline.media.detection.detector import Candidate
     from content_pipeline.media.spans import Span
 
     Pixels = NDArray[np.float32]

@@ -161,7 +161,7 @@ class _SampleReader:
 
     def blocks(self) -> Iterator[tuple[int, Samples]]:
         """Stretches of seamless sound are resampled as one; a hole or another format starts a new one."""
-        from content_pipeline.media.decode import sound_format
+        from content_pipeline.media.audio.decode import sound_format
 
         rate_hz = self._settings.audio_rate_hz
         resampler, position = self._resampler(), 0

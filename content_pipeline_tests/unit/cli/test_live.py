@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from content_pipeline.cli.live import LINE_EVERY_S, LiveProgress, audio_track, describe, details
-from content_pipeline.launcher.outcome import Outcome
+from content_pipeline.execution.outcome import Outcome
 from content_pipeline.library.scan import Scan
 
 A, B = (Outcome(Path(f"/library/{name}.mp4")) for name in "ab")

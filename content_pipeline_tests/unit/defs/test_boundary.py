@@ -6,10 +6,10 @@ import pytest
 from content_pipeline.defs import boundary as module
 from content_pipeline.defs.boundary import boundary
 from content_pipeline.errors import CorruptMedia, DiskFull, FileInUse, PipelineError
-from content_pipeline.stages.carrier import Carrier, Silent
+from content_pipeline.execution.run_context import NullReporter, RunContext
 
 
-class Heard(Silent):
+class Heard(NullReporter):
     def __init__(self) -> None:
         self.failures: list[BaseException] = []
 
@@ -35,15 +35,15 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_an_error_is_tried_again_by_its_class(error: PipelineError, times: int, tries: int, succeeds: bool):
     seen: list[int] = []
-    carrier = Carrier(Heard())
+    run_context = RunContext(Heard())
 
     @dg.asset
     def energy(context: dg.AssetExecutionContext) -> None:
-        with boundary("energy", carrier, context):
+        with boundary("energy", run_context, context):
             seen.append(context.retry_number)
             if len(seen) <= times:
                 raise error
 
     result = dg.materialize([energy], raise_on_error=False)
     assert (result.success, len(seen)) == (succeeds, tries)
-    assert carrier.listener.failures == ([] if succeeds else [error])
+    assert run_context.reporter.failures == ([] if succeeds else [error])

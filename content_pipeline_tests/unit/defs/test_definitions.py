@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from content_pipeline.dagster_runtime.instance import dagster_home, open_instance
 from content_pipeline.definitions import build_definitions, defs
 from content_pipeline.defs.schedules import build_schedules
-from content_pipeline.launcher.home import dagster_home, open_instance
 from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.model import Request
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import load
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from content_pipeline.launcher.compressed_events import compressed, plain
-from content_pipeline.launcher.home import open_instance
+from content_pipeline.dagster_runtime.compressed_events import compressed, plain
+from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.settings import Settings, load
 
 EVENT = '{"__class__": "EventLogEntry", "user_message": "hello"}'

@@ -6,8 +6,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from content_pipeline.launcher import _dagster_internals as internals
-from content_pipeline.launcher.home import open_instance
+from content_pipeline.dagster_runtime import private_api as internals
+from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.settings import load
 
 VIDEOS = dg.DynamicPartitionsDefinition(name="videos")

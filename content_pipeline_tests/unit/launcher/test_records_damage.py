@@ -12,9 +12,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from content_pipeline.dagster_runtime.instance import open_instance
+from content_pipeline.dagster_runtime.names import VIDEO_PARTITIONS
 from content_pipeline.errors import DagsterHomeBroken
-from content_pipeline.launcher.home import open_instance
-from content_pipeline.launcher.names import VIDEO_PARTITIONS
 from content_pipeline.settings import Settings, load
 
 FILES = ["history/runs.db", "history/event_log.db", "schedules/schedules.db"]
@@ -63,7 +63,7 @@ def checkpointed(settings: Settings) -> None:
     opened_and_used(settings)
     with open_instance(settings) as instance:
         for storage in (instance.run_storage, instance.event_log_storage, instance.schedule_storage):
-            from content_pipeline.launcher.storage import _shrink
+            from content_pipeline.dagster_runtime.storage import _shrink
 
             _shrink(storage._conn_string)  # type: ignore[attr-defined]
 

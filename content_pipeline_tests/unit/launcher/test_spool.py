@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.launcher import spool as spool_module
-from content_pipeline.launcher.spool import HUNG_S, Spool
-from content_pipeline.launcher.starting import end_supervisor
-from content_pipeline.process_identity import here, this_process
-from content_pipeline.workers.identity import this_worker
+from content_pipeline.execution.worker_identity import this_worker
+from content_pipeline.launchers.local import launch_queue as spool_module
+from content_pipeline.launchers.local.launch_queue import HUNG_S, LaunchQueue
+from content_pipeline.launchers.local.supervisor_process import end_supervisor
+from content_pipeline.system.process_identity import here, this_process
 
 
 @pytest.fixture
 def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(spool_module, "LAST_CHANCE_S", 0.5)
-    found = Spool(tmp_path)
+    found = LaunchQueue(tmp_path)
     with found.supervising(card(this_worker()), 0.0) as alone:
         assert alone
         yield found
@@ -26,13 +26,13 @@ def card(worker: str) -> dict:
     return {"worker": worker, "pid": os.getpid(), "build": "1", "lease_s": 1.0}
 
 
-def silent_for(spool: Spool, seconds: float) -> None:
+def silent_for(spool: LaunchQueue, seconds: float) -> None:
     """As if the last beat was so long ago."""
     then_ns = time.monotonic_ns() - int(seconds * 1e9)
     os.utime(spool._beat_file(), ns=(then_ns, then_ns))
 
 
-def test_a_supervisor_that_is_silent_for_long_hangs(spool: Spool):
+def test_a_supervisor_that_is_silent_for_long_hangs(spool: LaunchQueue):
     assert not spool.is_hung(card(this_worker()))
     silent_for(spool, HUNG_S - 5)
     assert not spool.is_hung(card(this_worker()))
@@ -40,14 +40,14 @@ def test_a_supervisor_that_is_silent_for_long_hangs(spool: Spool):
     assert spool.is_hung(card(this_worker()))
 
 
-def test_a_clock_that_is_set_hangs_nobody(spool: Spool):
+def test_a_clock_that_is_set_hangs_nobody(spool: LaunchQueue):
     """The wall clock an hour on, or back: files are that much older, or of the future."""
     for jump_s in (3600, -3600):
         os.utime(spool._lock_file(), (time.time() - jump_s, time.time() - jump_s))
         assert not spool.is_hung(card(this_worker()))
 
 
-def test_a_supervisor_that_wakes_up_late_gets_a_last_chance(spool: Spool):
+def test_a_supervisor_that_wakes_up_late_gets_a_last_chance(spool: LaunchQueue):
     silent_for(spool, 3600)
     late = threading.Timer(0.2, spool.beat)
     late.start()
@@ -55,7 +55,7 @@ def test_a_supervisor_that_wakes_up_late_gets_a_last_chance(spool: Spool):
     late.join()
 
 
-def test_a_supervisor_of_another_boot_or_container_is_neither_called_hung_nor_signalled(spool: Spool):
+def test_a_supervisor_of_another_boot_or_container_is_neither_called_hung_nor_signalled(spool: LaunchQueue):
     """Its pid is this very process's: whoever went by the number alone would end it here."""
     silent_for(spool, 3600)
     for elsewhere in (replace(here(), boot="another"), replace(here(), namespace="1-1"), None):

@@ -1,7 +1,7 @@
 import pytest
 
-from content_pipeline.launcher import watchdog
-from content_pipeline.launcher.watchdog import BYTES_PER_HOUR, LONGEST_TURN_S, Turns, stall_limit_s
+from content_pipeline.execution import watchdog
+from content_pipeline.execution.watchdog import BYTES_PER_HOUR, LONGEST_TURN_S, Turns, stall_limit_s
 from content_pipeline.settings import QueueSettings
 
 QUEUE = QueueSettings(stall_s=100, stall_per_hour_s=10)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.job_options import JobOptions
 from content_pipeline.library.plan import Action, Known, Recipe, Wanted, plan
 from content_pipeline.library.scan import Found, Scan
-from content_pipeline.manifest.catalog import Brief
+from content_pipeline.manifest.catalog import JobSummary
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.media.source import Signature
+from content_pipeline.settings.job_options import JobOptions
 
 ROOT = Path("/games")
 FIRST = JobOptions("/one", {"output.max_segments": 1})
@@ -24,13 +24,13 @@ def _found(name: str) -> Found:
     return Found(ROOT / name, Signature(1, hash(name), 10, 1, 1))
 
 
-def _job(status: State, recipe: Recipe, **given: object) -> Brief:
+def _job(status: State, recipe: Recipe, **given: object) -> JobSummary:
     values = {"error_code": None, "last_error": None, "output_files": [], "stage_keys": {}, "results": {}}
     values |= {"config_hash": recipe.config_hash, "video_key": "key", "job_id": "id", "video_path": "/games/a.mp4"}
-    return Brief(status=status, **{**values, **given})
+    return JobSummary(status=status, **{**values, **given})
 
 
-def _planned(job: Brief | None, before: Recipe, wanted: Wanted):
+def _planned(job: JobSummary | None, before: Recipe, wanted: Wanted):
     found = _found("a.mp4")
     known = Known(
         signatures={"/games/a.mp4": str(found.signature)},
@@ -113,7 +113,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("job", "wanted", "action", "why"), TABLE.values(), ids=TABLE)
-def test_why(job: Brief | None, wanted: Wanted, action: Action, why: str):
+def test_why(job: JobSummary | None, wanted: Wanted, action: Action, why: str):
     video = _planned(job, OLD, wanted)
     assert (video.action, video.why) == (action, why)
 

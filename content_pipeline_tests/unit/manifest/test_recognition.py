@@ -12,11 +12,11 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import ForeignDatabase, ManifestDamaged
 from content_pipeline.manifest.database import Access, open_engine
+from content_pipeline.manifest.database_owner import APPLICATION_ID, Holds, look_at_file
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.migrate import upgrade
 from content_pipeline.manifest.model import Request
-from content_pipeline.manifest.opening import open_manifest
-from content_pipeline.manifest.recognition import APPLICATION_ID, Holds, look_at_file
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import load
 

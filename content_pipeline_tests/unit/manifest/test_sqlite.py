@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseBusy, ForeignDatabase
 from content_pipeline.manifest.database import on_network_filesystem, open_engine
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Request, Result
-from content_pipeline.manifest.moves import LostLease
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.transitions import LostLease
 
 MOUNTS = r"""/dev/sda1 / ext4 rw 0 0
 server:/export /mnt/share nfs4 rw 0 0

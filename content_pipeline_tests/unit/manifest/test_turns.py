@@ -13,9 +13,9 @@ import pytest
 
 from content_pipeline.errors import DatabaseBusy
 from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Request
-from content_pipeline.manifest.store import Manifest
-from content_pipeline.manifest.turns import turn, turns_file
+from content_pipeline.manifest.write_queue import turn, turns_file
 from content_pipeline_tests.conformance.workers import until
 
 PATIENCE_S = 60.0

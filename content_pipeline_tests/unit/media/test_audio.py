@@ -8,12 +8,12 @@ import librosa
 import numpy as np
 import pytest
 
-from content_pipeline.media import loudest
-from content_pipeline.media.audio import AudioReport, mono_blocks
-from content_pipeline.media.curves import SAMPLE_RATE_HZ
-from content_pipeline.media.loudest import loudest_track
+from content_pipeline.media.audio.loudest_track import loudest_track
+from content_pipeline.media.audio.mono_blocks import AudioReport, mono_blocks
+from content_pipeline.media.audio.mono_blocks import loudest_track as loudest
+from content_pipeline.media.curves.model import SAMPLE_RATE_HZ
 from content_pipeline_tests.samples import recording
-from content_pipeline_tests.sounds import Piece, Samples, opened, scene, spoil, write
+from content_pipeline_tests.sounds import Piece, Samples, mark_dirty, opened, scene, write
 
 
 def decoded(
@@ -109,7 +109,7 @@ def test_a_part_is_cut_from_the_whole_to_the_sample(tmp_path: Path) -> None:
 def test_bad_packets_are_counted_and_become_silence(tmp_path: Path) -> None:
     path = write(tmp_path / "a.mp4", [Piece(scene(6.0, 44_100, 2))], rate_hz=44_100, codec="aac")
     whole, _ = decoded(path)
-    spoil(path, first=100, count=20)
+    mark_dirty(path, first=100, count=20)
     samples, report = decoded(path)
     assert len(samples) == len(whole)
     assert report.bad_packets >= 15

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from content_pipeline.media.best import BestOf, Offer, best_of, standings
-from content_pipeline.media.highlights import Highlight
+from content_pipeline.media.selection.best_of_selection import BestOf, Offer, best_of, standings
+from content_pipeline.media.selection.highlights import Highlight
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import BestOfSettings
 

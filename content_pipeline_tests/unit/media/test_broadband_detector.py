@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from content_pipeline.media.curves import FRAME_RATE_HZ, Curves
-from content_pipeline.media.detector import Detection, detector_for
-from content_pipeline.media.energy import primary_curves
-from content_pipeline.media.evaluation import (
+from content_pipeline.media.curves.measure import primary_curves
+from content_pipeline.media.curves.model import FRAME_RATE_HZ, Curves
+from content_pipeline.media.detection.detector import Detection, detector_for
+from content_pipeline.media.detection.evaluation import (
     Judgement,
     at_level,
     compare,
@@ -19,7 +19,7 @@ from content_pipeline.media.evaluation import (
     judge,
     merged_spans,
 )
-from content_pipeline.media.labels import LabelledClip, read_labels
+from content_pipeline.media.detection.labels import LabelledClip, read_labels
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import DetectionSettings, Settings
 from content_pipeline_tests.synthetic_curves import Burst, constant, curves_with, frame, louder, silence

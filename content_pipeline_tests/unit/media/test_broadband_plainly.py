@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from content_pipeline.media.curves import Curves
-from content_pipeline.media.detector import detector_for
-from content_pipeline.media.detectors.broadband import SURROUNDINGS_S, BroadbandEvidence, entering_db
-from content_pipeline.media.detectors.surroundings import moving_mean
+from content_pipeline.media.curves.model import Curves
+from content_pipeline.media.detection.broadband import SURROUNDINGS_S, BroadbandEvidence, entering_db
+from content_pipeline.media.detection.detector import detector_for
+from content_pipeline.media.detection.rolling_stats import moving_mean
 from content_pipeline.settings import DetectionSettings
 from content_pipeline_tests import plain_broadband as plain
 from content_pipeline_tests.synthetic_curves import Burst, curves_with, frame

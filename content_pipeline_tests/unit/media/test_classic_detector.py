@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from content_pipeline.media.curves import FRAME_RATE_HZ
-from content_pipeline.media.detector import Detection, detector_for
+from content_pipeline.media.curves.model import FRAME_RATE_HZ
+from content_pipeline.media.detection.detector import Detection, detector_for
 from content_pipeline.settings import DetectionSettings
 from content_pipeline_tests.synthetic_curves import from_percussive, silence
 

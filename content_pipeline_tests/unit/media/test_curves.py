@@ -7,7 +7,7 @@ from zipfile import BadZipFile
 import numpy as np
 import pytest
 
-from content_pipeline.media.curves import Curves, load, pack, unpack
+from content_pipeline.media.curves.model import Curves, load, pack, unpack
 
 NAMES = ("percussive", "rms", "broadband", "punch")
 

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
 from content_pipeline.errors import BadSettings, CorruptMedia, NoAudio
-from content_pipeline.media import parts
-from content_pipeline.media.curves import FRAME_RATE_HZ, FRAME_SAMPLES, HOP_SAMPLES, SAMPLE_RATE_HZ, Curves
-from content_pipeline.media.energy import Energy, measure
-from content_pipeline.media.medians import GROUP
+from content_pipeline.media.curves.measure import Energy, measure
+from content_pipeline.media.curves.medians import GROUP
+from content_pipeline.media.curves.model import FRAME_RATE_HZ, FRAME_SAMPLES, HOP_SAMPLES, SAMPLE_RATE_HZ, Curves
+from content_pipeline.media.curves.model import parallel_energy as parts
+from content_pipeline.media.curves.separation import CurveStream
 from content_pipeline.media.probe import probe
-from content_pipeline.media.separation import CurveStream
 from content_pipeline.media.source import open_source
 from content_pipeline.settings import EnergySettings
-from content_pipeline_tests.sounds import FOOTAGE, Piece, Samples, bangs, opened, repeat, scene, spoil, write
+from content_pipeline_tests.sounds import FOOTAGE, Piece, Samples, bangs, mark_dirty, opened, repeat, scene, write
 
 MARGIN = (1.0, 5.0)
 CURVES = ("percussive", "rms", "broadband", "punch")
@@ -181,7 +181,7 @@ def test_a_damaged_recording_gives_the_same_curves_whether_split_or_not(
 ) -> None:
     monkeypatch.setattr(parts, "SHORTEST_PART_S", 8.0)
     path = write(tmp_path / "a.mp4", [Piece(scene(31.0, 44_100))], rate_hz=44_100, codec="aac")
-    spoil(path, first=900, count=10)
+    mark_dirty(path, first=900, count=10)
     whole, split = measured(path), measured(path, processes=2)
     assert whole.reports == split.reports
     assert whole.reports[0].bad_packets > 0
@@ -209,7 +209,7 @@ def test_what_cannot_be_split_is_given_up_before_the_rest_of_the_work_is_done(
 ) -> None:
     monkeypatch.setattr(parts, "SHORTEST_PART_S", 8.0)
     path = write(tmp_path / "a.mp4", [Piece(scene(60.0, 44_100))], rate_hz=44_100, codec="aac")
-    spoil(path, first=20, count=5)
+    mark_dirty(path, first=20, count=5)
     seen: list[float] = []
     with opened(path) as (source, info):
         task = parts.TrackTask(source, info, 0, MARGIN[1], seen.append)
@@ -264,11 +264,11 @@ def test_a_track_that_ends_before_another_is_whole(tmp_path: Path) -> None:
 
 def test_too_much_damage_is_corrupt_and_a_little_is_only_counted(tmp_path: Path) -> None:
     path = write(tmp_path / "a.mp4", [Piece(scene(20.0, 44_100))], rate_hz=44_100, codec="aac")
-    spoil(path, first=100, count=8)
+    mark_dirty(path, first=100, count=8)
     report = measured(path).reports[0]
     assert report.bad_packets > 0
     assert 0 < report.missing_s < 0.05 * 20
-    spoil(path, first=200, count=100)
+    mark_dirty(path, first=200, count=100)
     with pytest.raises(CorruptMedia, match="unreadable packets"):
         measured(path)
     measured(path, EnergySettings(max_missing_share=0.5))
@@ -278,7 +278,7 @@ MEASURE_AND_PRINT_PEAK = """
 import sys
 from itertools import pairwise
 from pathlib import Path
-from content_pipeline.media.energy import measure
+from content_pipeline.media.curves.measure import measure
 from content_pipeline.media.probe import describe
 from content_pipeline.media.source import open_source
 from content_pipeline.settings import EnergySettings

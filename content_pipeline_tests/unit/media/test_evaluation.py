@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from content_pipeline.media.curves import FRAME_RATE_HZ
-from content_pipeline.media.detector import Candidate
-from content_pipeline.media.evaluation import (
+from content_pipeline.media.curves.model import FRAME_RATE_HZ
+from content_pipeline.media.detection.detector import Candidate
+from content_pipeline.media.detection.evaluation import (
     NOTHING,
     Judgement,
     at_level,
@@ -18,7 +18,7 @@ from content_pipeline.media.evaluation import (
     merged_spans,
     verdict,
 )
-from content_pipeline.media.labels import LabelledClip
+from content_pipeline.media.detection.labels import LabelledClip
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import DetectionSettings
 from content_pipeline_tests.synthetic_curves import curves_with, silence

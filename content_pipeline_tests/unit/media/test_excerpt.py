@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from content_pipeline.media import excerpt, opening
-from content_pipeline.media.audio import mono_blocks
-from content_pipeline.media.decode import FrameReader
-from content_pipeline.media.excerpt import AudioExcerpts
-from content_pipeline.media.opening import opening_head
+from content_pipeline.media.audio.decode import FrameReader
+from content_pipeline.media.audio.mono_blocks import mono_blocks
+from content_pipeline.media.mp4 import excerpt
+from content_pipeline.media.mp4 import header as opening
+from content_pipeline.media.mp4.excerpt import AudioExcerpts
+from content_pipeline.media.mp4.header import opening_head
 from content_pipeline.media.probe import MediaInfo, describe
 from content_pipeline.media.source import Source, open_source
 from content_pipeline_tests import samples

@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from content_pipeline.media.curves import FRAME_RATE_HZ
-from content_pipeline.media.detector import Candidate
-from content_pipeline.media.highlights import (
+from content_pipeline.media.curves.model import FRAME_RATE_HZ
+from content_pipeline.media.detection.detector import Candidate
+from content_pipeline.media.selection.highlights import (
     Highlight,
     Order,
     Placed,

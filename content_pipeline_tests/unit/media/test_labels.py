@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from content_pipeline.errors import BadLabels
-from content_pipeline.media.labels import LabelledClip, read_labels
+from content_pipeline.media.detection.labels import LabelledClip, read_labels
 from content_pipeline.media.spans import Span
 
 

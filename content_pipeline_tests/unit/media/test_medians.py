@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
-from content_pipeline.media.medians import HALF, WINDOW, median31
+from content_pipeline.media.curves.medians import HALF, WINDOW, median31
 
 
 def by_definition(values: NDArray[np.generic], axis: int) -> NDArray[np.generic]:

@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 
 from content_pipeline.errors import NoPicture
-from content_pipeline.media.curves import FRAME_RATE_HZ
-from content_pipeline.media.detector import Candidate
+from content_pipeline.media.curves.model import FRAME_RATE_HZ
+from content_pipeline.media.detection.detector import Candidate
 from content_pipeline.media.preview import contact_sheet, detections_plot, thumbnail
 from content_pipeline.media.preview.canvas import clock, drawable, fitted, font
 from content_pipeline.media.preview.envelope import envelope

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from content_pipeline.errors import LimitExceeded, NotAVideo
-from content_pipeline.media.energy import measure
+from content_pipeline.media.curves.measure import measure
 from content_pipeline.media.probe import probe
 from content_pipeline.media.source import open_source
 from content_pipeline.settings import EnergySettings, LimitSettings

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from content_pipeline.media.spans import Span
-from content_pipeline.media.trial import Choice, Trial, common, compared
-from content_pipeline.media.tuning import (
+from content_pipeline.media.selection.threshold_trial import Choice, Trial, common, compared
+from content_pipeline.media.selection.tuning import (
     Picked,
     Row,
-    Wish,
+    Target,
     finer_values,
     is_in_reach,
     is_met,
@@ -17,9 +16,10 @@ from content_pipeline.media.tuning import (
     nearest,
     no_difference,
     remarks,
+    target_of,
     unless_as_good,
-    wish_of,
 )
+from content_pipeline.media.spans import Span
 from content_pipeline.settings import CalibrationSettings, OutputSettings, Settings
 from content_pipeline_tests.synthetic_curves import curves_with
 
@@ -31,14 +31,14 @@ def row(value: float, seconds: float, moments: int = 0, videos: int = 1, limited
     return Row(value, picked, videos, hours=1.0)
 
 
-def taken(rows: list[Row], wish: Wish, now: float) -> float:
+def taken(rows: list[Row], target: Target, now: float) -> float:
     """The value taken where another counts now."""
     current = next(row for row in rows if row.value == now)
-    return unless_as_good(current, nearest(rows, wish), rows, wish).value
+    return unless_as_good(current, nearest(rows, target), rows, target).value
 
 
-def montage(amount: float) -> Wish:
-    return Wish("montage_s", amount)
+def montage(amount: float) -> Target:
+    return Target("montage_s", amount)
 
 
 def shown(*spans: tuple[float, float]) -> Choice:
@@ -119,7 +119,7 @@ def test_the_value_that_counts_now_is_not_kept_when_it_misses_a_wish_that_anothe
 
 def test_the_same_number_of_moments_on_the_far_side_of_the_many_is_not_the_same():
     rows = [row(0.5, 3000, moments=12), row(1, 900, moments=40), row(2, 100, moments=12), row(3, 20, moments=4)]
-    assert taken(rows, Wish("per_hour", 12), now=0.5) == 2
+    assert taken(rows, Target("per_hour", 12), now=0.5) == 2
 
 
 def test_values_that_all_pick_the_same_make_no_difference_and_the_other_setting_is_named():
@@ -131,7 +131,7 @@ def test_values_that_all_pick_the_same_make_no_difference_and_the_other_setting_
 
 
 def test_moments_that_all_become_one_do_not_meet_a_wish_for_few():
-    per_hour = Wish("per_hour", 10)
+    per_hour = Target("per_hour", 10)
     rows = [row(0.5, 3000, moments=10), row(1, 900, moments=40), row(2, 100, moments=12), row(3, 20, moments=4)]
     assert nearest(rows, per_hour).value == 2
 
@@ -148,14 +148,14 @@ def test_values_between_two_of_the_table_lead_to_the_wish():
         return 100 - 10 * value
 
     rows = [row(value, seconds(value)) for value in (1, 2, 4, 8)]
-    wish = montage(47)
-    assert nearest(rows, wish).value == 4
-    finer = finer_values(rows, wish)
+    target = montage(47)
+    assert nearest(rows, target).value == 4
+    finer = finer_values(rows, target)
     assert finer and all(4 < value < 8 for value in finer)
     rows += [row(value, seconds(value)) for value in finer]
-    between = finer_values(rows, wish)
+    between = finer_values(rows, target)
     assert between and max(between) - min(between) < 0.5
-    assert is_met(nearest([*rows, *(row(value, seconds(value)) for value in between)], wish), wish)
+    assert is_met(nearest([*rows, *(row(value, seconds(value)) for value in between)], target), target)
 
 
 @pytest.mark.parametrize("amount", [90, 60.5, 200, 1])
@@ -177,6 +177,6 @@ def test_a_recording_without_highlights_counts_in_the_average():
 
 
 def test_a_wish_is_one_of_two_or_none():
-    assert wish_of(CalibrationSettings()) is None
-    assert wish_of(CalibrationSettings(montage_s=60)) == Wish("montage_s", 60)
-    assert wish_of(CalibrationSettings(per_hour=6)) == Wish("per_hour", 6)
+    assert target_of(CalibrationSettings()) is None
+    assert target_of(CalibrationSettings(montage_s=60)) == Target("montage_s", 60)
+    assert target_of(CalibrationSettings(per_hour=6)) == Target("per_hour", 6)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from content_pipeline.media.curves import FRAME_RATE_HZ
+from content_pipeline.media.curves.model import FRAME_RATE_HZ
+from content_pipeline.media.selection.windows import Windows, energy_until
 from content_pipeline.media.spans import Span
-from content_pipeline.media.windows import Windows, energy_until
 
 
 def energy_in(span: Span, energy: np.ndarray) -> float:

@@ -10,16 +10,17 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from content_pipeline.artifacts import ArtifactStore, sha256_of
+from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.defs.assets.best_of import build
 from content_pipeline.defs.boundary import picture
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import CorruptMedia, DiskFull, LibraryOffline
+from content_pipeline.execution.run_context import RunContext
 from content_pipeline.library.identify import identify
 from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.model import Request, Result
-from content_pipeline.manifest.opening import open_manifest
+from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.media.probe import probe
@@ -27,9 +28,9 @@ from content_pipeline.media.source import open_source
 from content_pipeline.settings import Settings, load
 from content_pipeline.stages import best_of as stage
 from content_pipeline.stages.best_of import Processed, best_of
-from content_pipeline.stages.carrier import Carrier
+from content_pipeline.stages.context import StageContext, StageResult
 from content_pipeline.stages.detections import detections
-from content_pipeline.stages.workbench import StageResult, Workbench
+from content_pipeline.system.hashing import sha256_of
 from content_pipeline_tests import samples
 
 BURSTS = ((3.0, 4.0), (14.0, 15.5), (25.0, 25.6))
@@ -47,32 +48,32 @@ class Library:
         self.output = folder / "output"
         self.jobs: list[Processed] = []
         self._base = {"state_dir": folder / "state", "output_dir": self.output, **FLAGS}
-        self.bench = self._bench()
+        self.context = self._context()
 
-    def _bench(self, **changed: object) -> Workbench:
+    def _context(self, **changed: object) -> StageContext:
         flags = {name.replace("__", "."): value for name, value in changed.items()}
         settings: Settings = load(flags={**self._base, **flags}, env={}).settings
         videos = VideoStore(open_manifest(settings).engine)
         records = Publications(videos._engine)
-        return Workbench(settings, ArtifactStore(settings.state_dir / "artifacts"), videos, records)
+        return StageContext(settings, ArtifactStore(settings.state_dir / "artifacts"), videos, records)
 
     def add(self, name: str, **how: object) -> Path:
         made = samples.recording(self.samples, f"best-{name}", **{"seconds": 30, "bursts": BURSTS, **how})
         return self.process(Path(shutil.copy(made, self.root / name)))
 
     def process(self, path: Path) -> Path:
-        key = identify(path, self.root, self.bench.videos).key
-        decision = detections(self.bench, key)
+        key = identify(path, self.root, self.context.videos).key
+        decision = detections(self.context, key)
         made = {"fingerprint": decision.sound.content.result, "energy": decision.sound.result}
         keys = {name: result.key for name, result in {**made, "detections": decision.result}.items()}
         self.jobs.append(Processed(key, path, decision.sound.content.full, keys))
         return path
 
     def artifact(self, job: Processed, name: str) -> Path:
-        return next(self.bench.artifacts.root.glob(f"{name}/*/{job.stage_keys[name]}"))
+        return next(self.context.artifacts.root.glob(f"{name}/*/{job.stage_keys[name]}"))
 
     def make(self, **changed: object) -> StageResult:
-        return best_of(self._bench(**changed), library_key(self.root), self.root, self.jobs)
+        return best_of(self._context(**changed), library_key(self.root), self.root, self.jobs)
 
     def published(self) -> list[str]:
         return sorted(path.name for path in self.output.glob("*")) if self.output.is_dir() else []
@@ -147,8 +148,8 @@ def test_the_same_again_makes_nothing_and_changes_nothing(library: Library):
 
 def test_made_from_nothing_again_it_is_the_same_to_the_byte(library: Library):
     first = library.make()
-    shutil.rmtree(library.bench.artifacts.root / "best_of")
-    shutil.rmtree(library.bench.artifacts.root / "clip")
+    shutil.rmtree(library.context.artifacts.root / "best_of")
+    shutil.rmtree(library.context.artifacts.root / "clip")
     again = library.make()
     assert not again.reused and again.artifact.hashes["montage.json"] == first.artifact.hashes["montage.json"]
 
@@ -269,14 +270,18 @@ def test_libraries_of_one_name_do_not_share_a_best_of(tmp_path: Path):
 def materialize(library: Library, key: str) -> dg.ExecuteInProcessResult:
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions(str(LIBRARIES.name), [key])
-        asset = build(library.bench.settings, Carrier())
+        asset = build(library.context.settings, RunContext())
         return dg.materialize(
-            [asset], partition_key=key, resources={"workbench": library.bench}, instance=instance, raise_on_error=False
+            [asset],
+            partition_key=key,
+            resources={"workbench": library.context},
+            instance=instance,
+            raise_on_error=False,
         )
 
 
 def test_the_asset_finds_its_library_by_its_key_and_shows_the_cuts(library: Library):
-    manifest = open_manifest(library.bench.settings)
+    manifest = open_manifest(library.context.settings)
     manifest.enqueue([Request(str(job.path), str(library.root)) for job in library.jobs])
     done = {str(job.path): job for job in library.jobs}
     for job in manifest.claim("worker", number=2):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.stages.output_names import MOST_BYTES, Name, base_of, numbered_file, safe_name
+from content_pipeline.publishing.names import MOST_BYTES, Name, base_of, numbered_file, safe_name
 
 
 @pytest.mark.parametrize(

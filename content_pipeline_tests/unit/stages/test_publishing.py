@@ -10,19 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline import filesystem
-from content_pipeline.artifacts import Artifact, ArtifactStore, sha256_of
+from content_pipeline.artifacts import Artifact, ArtifactStore
 from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Request
-from content_pipeline.manifest.moves import LostLease
-from content_pipeline.manifest.store import Manifest
+from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.manifest.videos import VideoStore
+from content_pipeline.publishing import publish as publishing
+from content_pipeline.publishing import replace_file as replacing
+from content_pipeline.publishing.names import Name
+from content_pipeline.publishing.publish import Published, pieces_of, publish, recover_outputs
+from content_pipeline.publishing.sidecar import is_montage
 from content_pipeline.settings import load
-from content_pipeline.stages import publishing, replacing
-from content_pipeline.stages.output_names import Name
-from content_pipeline.stages.publishing import Published, pieces_of, publish, recover_outputs
-from content_pipeline.stages.sidecar import is_montage
-from content_pipeline.stages.workbench import Workbench
+from content_pipeline.stages.context import StageContext
+from content_pipeline.system import filesystem
+from content_pipeline.system.hashing import sha256_of
 
 ENDINGS = {"montage.mp4": ".mp4", "montage.json": ".json", "sheet.jpg": ".sheet.jpg"}
 OWNER = "game-0123456789"
@@ -43,10 +45,10 @@ class Desk:
         self.manifest = Manifest(open_engine(f"sqlite:///{self.folder}/queue.db"))
         self.records = self.manifest.publications()
 
-    def bench(self, output: Path | None = None) -> Workbench:
+    def context(self, output: Path | None = None) -> StageContext:
         flags = {"state_dir": self.folder / "state", "output_dir": output or self.output}
         videos = VideoStore(self.manifest.engine)
-        return Workbench(load(flags=flags, env={}).settings, self.artifacts, videos, self.records)
+        return StageContext(load(flags=flags, env={}).settings, self.artifacts, videos, self.records)
 
     def made(self, word: str) -> Artifact:
         key = word.encode().hex().ljust(64, "0")
@@ -61,7 +63,7 @@ class Desk:
 
     def publish(self, word: str | None, output: Path | None = None) -> Published:
         pieces = [] if word is None else pieces_of(self.owner, ENDINGS, self.made(word))
-        return publish(self.bench(output), self.owner, self.name, pieces, WHY)
+        return publish(self.context(output), self.owner, self.name, pieces, WHY)
 
     def files(self) -> dict[str, str]:
         found = {path.name: path.read_text() for path in self.output.iterdir()} if self.output.is_dir() else {}

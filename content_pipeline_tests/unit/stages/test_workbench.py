@@ -12,55 +12,55 @@ from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
 from content_pipeline.media.source import Signature
 from content_pipeline.settings import Settings
-from content_pipeline.stages.workbench import Workbench
+from content_pipeline.stages.context import StageContext
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Workbench:
+def context(tmp_path: Path) -> StageContext:
     engine = open_engine(f"sqlite:///{tmp_path}/queue.db")
-    return Workbench(Settings(), ArtifactStore(tmp_path / "artifacts"), VideoStore(engine), Publications(engine))
+    return StageContext(Settings(), ArtifactStore(tmp_path / "artifacts"), VideoStore(engine), Publications(engine))
 
 
-def known(bench: Workbench, path: Path, text: str = "content") -> Path:
+def known(context: StageContext, path: Path, text: str = "content") -> Path:
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
-    bench.videos.save(KnownVideo(path, path.parent, "key", str(Signature.of(path.stat())), "quick", "full"))
+    context.videos.save(KnownVideo(path, path.parent, "key", str(Signature.of(path.stat())), "quick", "full"))
     return path
 
 
-def test_damage_in_a_file_that_changed_meanwhile_is_no_verdict(bench: Workbench, tmp_path: Path):
-    file = known(bench, tmp_path / "l" / "a.mp4")
-    with pytest.raises(CorruptMedia), bench.open_content("key", "full"):
+def test_damage_in_a_file_that_changed_meanwhile_is_no_verdict(context: StageContext, tmp_path: Path):
+    file = known(context, tmp_path / "l" / "a.mp4")
+    with pytest.raises(CorruptMedia), context.open_content("key", "full"):
         raise CorruptMedia("damaged")
-    with pytest.raises(FileInUse), bench.open_content("key", "full"):
+    with pytest.raises(FileInUse), context.open_content("key", "full"):
         os.truncate(file, 1)
         raise CorruptMedia("damaged")
 
 
-def test_a_copy_that_is_unchanged_speaks_for_a_video(bench: Workbench, tmp_path: Path):
-    unchanged = known(bench, tmp_path / "l" / "a.mp4")
-    known(bench, tmp_path / "l" / "b.mp4").write_text("something else")
-    with bench.open_video("key") as (source, _):
+def test_a_copy_that_is_unchanged_speaks_for_a_video(context: StageContext, tmp_path: Path):
+    unchanged = known(context, tmp_path / "l" / "a.mp4")
+    known(context, tmp_path / "l" / "b.mp4").write_text("something else")
+    with context.open_video("key") as (source, _):
         assert source.path == unchanged
     unchanged.write_text("changed as well")
-    with pytest.raises(FileInUse, match="every copy"), bench.open_video("key"):
+    with pytest.raises(FileInUse, match="every copy"), context.open_video("key"):
         pass
 
 
-def test_a_single_file_that_was_edited_is_still_the_video(bench: Workbench, tmp_path: Path):
-    file = known(bench, tmp_path / "l" / "a.mp4")
+def test_a_single_file_that_was_edited_is_still_the_video(context: StageContext, tmp_path: Path):
+    file = known(context, tmp_path / "l" / "a.mp4")
     file.write_text("edited")
-    with bench.open_video("key") as (source, _):
+    with context.open_video("key") as (source, _):
         assert source.path == file
 
 
-def test_a_missing_file_and_a_missing_library_are_told_apart(bench: Workbench, tmp_path: Path):
-    file = known(bench, tmp_path / "l" / "a.mp4")
+def test_a_missing_file_and_a_missing_library_are_told_apart(context: StageContext, tmp_path: Path):
+    file = known(context, tmp_path / "l" / "a.mp4")
     file.unlink()
-    with pytest.raises(MissingFile), bench.open_video("key"):
+    with pytest.raises(MissingFile), context.open_video("key"):
         pass
     file.parent.rmdir()
-    with pytest.raises(LibraryOffline), bench.open_video("key"):
+    with pytest.raises(LibraryOffline), context.open_video("key"):
         pass
-    with pytest.raises(MissingFile, match="scan its folder"), bench.open_video("unknown"):
+    with pytest.raises(MissingFile, match="scan its folder"), context.open_video("unknown"):
         pass

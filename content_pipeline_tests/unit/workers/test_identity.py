@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline import process_identity
-from content_pipeline.process_identity import GONE, Place, ProcessIdentity, here, this_process
-from content_pipeline.workers.identity import is_awake, is_gone, send_signal, this_worker
+from content_pipeline.execution.worker_identity import is_awake, is_gone, send_signal, this_worker
+from content_pipeline.system import process_identity
+from content_pipeline.system.process_identity import GONE, Place, ProcessIdentity, here, this_process
 
 HERE = Place("machine", "boot", "1-2")
 WORKER = ProcessIdentity("pc", HERE, 42, "1000")
@@ -78,7 +78,7 @@ def test_a_signal_reaches_the_very_process_or_nobody():
 
 
 def _start() -> tuple[str, subprocess.Popen]:
-    tell = "import signal; from content_pipeline.workers.identity import this_worker; print(this_worker(), flush=True)"
+    tell = "import signal; from content_pipeline.execution.worker_identity import this_worker; print(this_worker(), flush=True)"
     process = subprocess.Popen([sys.executable, "-c", f"{tell}; signal.pause()"], stdout=subprocess.PIPE, text=True)
     return process.stdout.readline().strip(), process
 
@@ -99,7 +99,7 @@ def test_a_process_in_another_namespace_is_never_called_gone_nor_signalled():
     """As a container sees it: one hostname, one machine id, one kernel, other pids."""
     worker = this_worker()
     look = (
-        "import signal, sys; from content_pipeline.workers.identity import *;"
+        "import signal, sys; from content_pipeline.execution.worker_identity import *;"
         "print(is_gone(sys.argv[1]), is_awake(sys.argv[1]), send_signal(sys.argv[1], signal.SIGKILL), this_worker())"
     )
     told = subprocess.run(
@@ -111,7 +111,7 @@ def test_a_process_in_another_namespace_is_never_called_gone_nor_signalled():
 
 @pytest.mark.skipif(not _can_unshare(), reason="this user may not make namespaces")
 def test_where_proc_shows_other_processes_nothing_is_known_for_sure():
-    look = "from content_pipeline.process_identity import here; print(here())"
+    look = "from content_pipeline.system.process_identity import here; print(here())"
     command = _unshared(sys.executable, "-c", look, proc=False)
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "None"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.process_identity import state_of
-from content_pipeline.workers import pool as pool_module
-from content_pipeline.workers.pool import Ended, Pool, Said, Task
+from content_pipeline.execution import child_pool as pool_module
+from content_pipeline.execution.child_pool import Ended, Pool, Said, Task
+from content_pipeline.system.process_identity import state_of
 
 
 def run(pool: Pool, tasks: list[Task]):
@@ -107,7 +107,7 @@ def test_stopping_ends_children_and_what_they_started(tmp_path: Path):
 PARENT = """
 import signal, sys
 from pathlib import Path
-from content_pipeline.workers.pool import Pool, Said, Task
+from content_pipeline.execution.child_pool import Pool, Said, Task
 import os
 def work(send):
     send(os.getpid())
@@ -167,7 +167,7 @@ def test_a_child_that_hangs_says_where(tmp_path: Path, hang, stopped: bool):
 
 
 def test_the_helper_that_hangs_says_where_too(tmp_path: Path):
-    from content_pipeline.lifetime import Helper
+    from content_pipeline.system.child_process import Helper
 
     def work(send):
         helper = Helper.start(lambda pipe: _hang_in_c(lambda word: None))

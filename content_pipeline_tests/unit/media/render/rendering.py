@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 
 from content_pipeline.media.probe import MediaInfo, probe
-from content_pipeline.media.render.choice import Choice, choose
 from content_pipeline.media.render.clip import Clip, Mode, render_clip
 from content_pipeline.media.render.join import Montage, join
+from content_pipeline.media.render.render_mode import Choice, choose
 from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from content_pipeline.media.probe import probe
-from content_pipeline.media.render.choice import Choice, choose
+from content_pipeline.media.render.render_mode import Choice, choose
 from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import RenderSettings

@@ -1,0 +1,112 @@
+"""The outbox: which jobs are due, as runs to be asked of Dagster. The backlog stays in the manifest.
+
+Only a small window of runs is open in Dagster at a time: its queue is scanned whole, again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+
+from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY, JOB_TAG, job_tag, job_tag_of, parse_job_tag
+from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, code_of, named, printable
+from content_pipeline.execution.worker_identity import this_worker
+from content_pipeline.library.identify import likely_key
+from content_pipeline.library.keys import library_key
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.model import Job, QueueType
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.videos import VideoStore
+from content_pipeline.settings import ScheduleSettings, Settings
+
+OPEN = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+MOST_VAIN_RUNS = 3
+WINDOW = 32  # enough for short recordings: a window is refilled every few seconds
+
+
+@dataclass(frozen=True)
+class DueRun:
+    """One attempt of one job, to be carried by one run."""
+
+    job: Job
+    partition_key: str
+    tag: str
+    run_key: str
+
+
+def due_runs(
+    settings: Settings,
+    instance: dg.DagsterInstance,
+    now: datetime,
+    queue_type: QueueType = QueueType.PROCESSING,
+) -> Sequence[DueRun]:
+    manifest = open_manifest(settings)
+    under_way = _under_way(instance)
+    room = max(WINDOW, 2 * settings.worker_count) - len(under_way)
+    if room <= 0:
+        return []
+    lowest = None if is_quiet(settings.schedule, now) else BACKFILL_PRIORITY + 1
+    jobs = [job for job in manifest.due(room + len(under_way), lowest, queue_type) if job.job_id not in under_way]
+    found = [_delivery(job, instance, manifest) for job in jobs[:room]]
+    return [one for one in found if one is not None]
+
+
+def _under_way(instance: dg.DagsterInstance) -> set[str]:
+    """The jobs that a run was asked for, which has not ended."""
+    runs = instance.get_runs(dg.RunsFilter(statuses=OPEN))
+    tags = [tag for run in runs if (tag := job_tag_of(run.tags)) is not None]
+    return {parse_job_tag(tag)[0] for tag in tags}
+
+
+def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> DueRun | None:
+    try:
+        key = _partition_of(job, manifest)
+    except Exception as error:  # noqa: BLE001 - one file's trouble must not keep the others waiting
+        _fail_in_its_place(job, named(error), manifest)
+        return None
+    tag = job_tag(job.job_id, job.claim_count + 1)
+    # Runs that ended without ever claiming the job: the attempt is as it was, and the next one needs another key.
+    before = instance.get_run_records(dg.RunsFilter(tags={JOB_TAG: tag}))
+    vain = [one for one in before if one.update_timestamp.replace(tzinfo=UTC) > job.available_at]
+    if any(one.dagster_run.status is dg.DagsterRunStatus.CANCELED for one in vain):
+        manifest.cancel(JobFilter(job_ids=[job.job_id], if_possible=True))  # a person terminated it in the queue
+        return None
+    if len(vain) >= MOST_VAIN_RUNS:
+        _fail_in_its_place(job, RuntimeError(f"{len(vain)} runs of {key} failed before they started to work"), manifest)
+        return None
+    return DueRun(job, key, tag, f"{tag}:{len(before)}")
+
+
+def _partition_of(job: Job, manifest: Manifest) -> str:
+    if job.queue_type is QueueType.CALIBRATION:
+        return library_key(Path(job.library))
+    return likely_key(Path(job.video_path), Path(job.library), VideoStore(manifest.engine))
+
+
+def _fail_in_its_place(job: Job, error: BaseException, manifest: Manifest) -> None:
+    """A file that cannot even be told apart from others fails here, under the same fence and rules as in a worker."""
+    if isinstance(error, MissingFile) and not Path(job.library).is_dir():
+        error = LibraryOffline(f"{printable(job.library)} does not exist")
+    kind = type(error) if isinstance(error, PipelineError) else PipelineError
+    for claimed in manifest.claim(this_worker(), queue_type=job.queue_type, job_ids=[job.job_id]):
+        stage = "calibration" if job.queue_type is QueueType.CALIBRATION else "fingerprint"
+        manifest.fail(claimed.lease, code_of(error), str(error), kind.policy, stage)
+
+
+def is_quiet(schedule: ScheduleSettings, now: datetime) -> bool:
+    """Whether it is a time for work that can wait. Hours may go over midnight."""
+    start, _, end = schedule.quiet_hours.partition("-")
+    clock = now.astimezone(ZoneInfo(schedule.timezone)).strftime("%H:%M")
+    return start <= clock < end if start < end else clock >= start or clock < end

@@ -1,0 +1,91 @@
+"""Dagster's own folder: where its runs and events are kept between commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+import dagster as dg
+
+from content_pipeline.dagster_runtime.names import VIDEO_PARTITIONS
+from content_pipeline.dagster_runtime.private_api import instance_ref
+from content_pipeline.errors import (
+    BadSettings,
+    DagsterHomeBroken,
+    PipelineError,
+    from_own_folder,
+    name_database_error,
+    printable,
+)
+from content_pipeline.settings import Settings
+from content_pipeline.system.atomic_write import write_atomically
+from content_pipeline.system.private_files import private_folder, state_folder
+
+
+def dagster_home(settings: Settings) -> Path:
+    """`DAGSTER_HOME` if the person set it, else a folder of our state, made on first use."""
+    named = os.environ.get("DAGSTER_HOME")
+    home = Path(named) if named else settings.state_dir.absolute() / "dagster"
+    if any(mark in str(home) for mark in "?%#"):
+        raise BadSettings(f"`state_dir`: Dagster cannot keep its records in {printable(home)}; avoid ?, % and #")
+    try:
+        state_folder(settings.state_dir.absolute())
+        private_folder(home)
+        if not (home / "dagster.yaml").exists():
+            write_atomically(home / "dagster.yaml", shipped("dagster.yaml").read_bytes())
+    except OSError as error:
+        raise from_own_folder(error, home) from error
+    return home
+
+
+def open_instance(settings: Settings) -> dg.DagsterInstance:
+    """Dagster's records."""
+    home = dagster_home(settings)
+    try:
+        with _named(home):
+            changed_ns = (home / "dagster.yaml").stat().st_mtime_ns
+            instance = dg.DagsterInstance.from_ref(instance_ref(home, changed_ns))
+        instance.has_dynamic_partition(VIDEO_PARTITIONS, "any")  # says now whether the records can be read
+    except OSError as error:
+        raise from_own_folder(error, home) from error
+    except PipelineError:
+        raise
+    except Exception as error:
+        if (named := name_database_error(error)) is not None:
+            raise named from error
+        raise DagsterHomeBroken(
+            f"Dagster's records in {printable(home)} cannot be used: {_first_line(error)}"
+        ) from error
+    return instance
+
+
+@contextmanager
+def _named(home: Path) -> Iterator[None]:
+    """`dagster.yaml` says where its records are by the variable that Dagster itself goes by."""
+    before = os.environ.get("DAGSTER_HOME")
+    os.environ["DAGSTER_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["DAGSTER_HOME"]
+        else:
+            os.environ["DAGSTER_HOME"] = before
+
+
+def log_path(settings: Settings, name: str) -> Path:
+    """What a child prints, kept apart from Dagster's own records."""
+    return settings.state_dir.absolute() / "logs" / f"{name}.log"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def shipped(name: str) -> Path:
+    """A file of the project's top level, which an installed package carries inside."""
+    inside = Path(str(resources.files("content_pipeline"))) / name
+    return inside if inside.exists() else inside.parent.parent / name

@@ -1,0 +1,54 @@
+"""Notice that the manifest was lost, and have it rebuilt. Dagster is loaded only when there may be something to do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from content_pipeline.errors import counted
+from content_pipeline.manifest.catalog import Catalog
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from content_pipeline.dagster_runtime.rebuild import Rebuilt
+
+
+def has_dagster_home(settings: Settings) -> bool:
+    """Whether Dagster has records here; asking for them would make the folder."""
+    named = os.environ.get("DAGSTER_HOME")
+    home = Path(named) if named else settings.state_dir.absolute() / "dagster"
+    return (home / "dagster.yaml").exists()
+
+
+def recover(settings: Settings, manifest: Manifest) -> Rebuilt | None:
+    """Rebuild a manifest that knows no video at all, although Dagster does. None when there was nothing to do."""
+    if not Catalog(manifest.engine).is_empty() or not has_dagster_home(settings):
+        return None
+    rebuilt = rebuild_from_home(settings, manifest)
+    return rebuilt if rebuilt.videos else None
+
+
+def rebuild_from_home(settings: Settings, manifest: Manifest) -> Rebuilt:
+    from content_pipeline.dagster_runtime.instance import open_instance
+    from content_pipeline.dagster_runtime.rebuild import rebuild
+
+    with open_instance(settings) as instance:
+        return rebuild(instance, manifest)
+
+
+def forget_in_dagster(settings: Settings) -> int:
+    """Forget the videos there too, or a rebuild would bring back what a person wanted gone."""
+    if not has_dagster_home(settings):
+        return 0
+    from content_pipeline.dagster_runtime.instance import open_instance
+    from content_pipeline.dagster_runtime.rebuild import forget_videos
+
+    with open_instance(settings) as instance:
+        return forget_videos(instance)
+
+
+def describe_rebuilt(rebuilt: Rebuilt) -> str:
+    videos, jobs = counted(rebuilt.videos, "video"), counted(rebuilt.jobs, "job")
+    return f"{videos} and {jobs} were rebuilt from Dagster's records."

@@ -1,0 +1,268 @@
+"""Every private call into Dagster, in one place. Tried on dagster 1.13.27.
+
+A canary test stands behind each: when an upgrade breaks one, it says which.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import sqlalchemy as sa
+from dagster._core.code_pointer import ModuleCodePointer
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.events import DagsterEvent, EngineEventData, JobFailureData, RunFailureReason
+from dagster._core.execution.api import ExecuteRunWithPlanIterable, execute_run_iterator
+from dagster._core.execution.context.system import PlanOrchestrationContext
+from dagster._core.execution.context_creation_job import PlanExecutionContextManager
+from dagster._core.execution.plan.plan import ExecutionPlan
+from dagster._core.execution.retries import RetryMode
+from dagster._core.executor.in_process import InProcessExecutor, inprocess_execution_iterator
+from dagster._core.instance.ref import InstanceRef
+from dagster._core.launcher import CheckRunHealthResult as CheckRunHealthResult
+from dagster._core.launcher import LaunchRunContext as LaunchRunContext
+from dagster._core.launcher import ResumeRunContext as ResumeRunContext
+from dagster._core.launcher import RunLauncher as RunLauncher
+from dagster._core.launcher import WorkerStatus as WorkerStatus
+from dagster._core.origin import DEFAULT_DAGSTER_ENTRY_POINT, JobPythonOrigin, RepositoryPythonOrigin
+from dagster._core.remote_origin import (
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.storage.base_storage import DagsterStorage as DagsterStorage
+from dagster._core.storage.event_log.base import EventLogStorage as EventLogStorage
+from dagster._core.storage.event_log.polling_event_watcher import SqlPollingEventWatcher as SqlPollingEventWatcher
+from dagster._core.storage.event_log.schema import (
+    AssetCheckExecutionsTable,
+    AssetKeyTable,
+    DynamicPartitionsTable,
+    SqlEventLogStorageMetadata,
+    SqlEventLogStorageTable,
+)
+from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
+from dagster._core.storage.event_log.sqlite import consolidated_sqlite_event_log
+from dagster._core.storage.event_log.sqlite.consolidated_sqlite_event_log import (
+    ConsolidatedSqliteEventLogStorage as ConsolidatedSqliteEventLogStorage,
+)
+from dagster._core.storage.runs.base import RunStorage as RunStorage
+from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage as SqliteRunStorage
+from dagster._core.storage.schedules.base import ScheduleStorage as ScheduleStorage
+from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import (
+    SqliteScheduleStorage as SqliteScheduleStorage,
+)
+from dagster._core.storage.sql import AlembicVersion as AlembicVersion
+from dagster._core.storage.sql import check_alembic_revision, get_alembic_config, stamp_alembic_rev
+from dagster._core.storage.sqlite import create_db_conn_string as create_db_conn_string
+from dagster._core.system_config.objects import ResolvedRunConfig
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._serdes import ConfigurableClass as ConfigurableClass
+from dagster._serdes import ConfigurableClassData as ConfigurableClassData
+from dagster._utils.interrupts import capture_interrupts
+
+from content_pipeline.dagster_runtime.names import PARTITION_TAG
+
+CODE_LOCATION = "content_pipeline"
+MODULE = "content_pipeline.definitions"
+ATTRIBUTE = "defs"
+REPOSITORY = "__repository__"
+
+# Where whole events are kept. Dagster compares none of them in SQL.
+EVENT_COLUMNS = (
+    SqlEventLogStorageTable.c.event,
+    AssetKeyTable.c.last_materialization,
+    AssetCheckExecutionsTable.c.evaluation_event,
+)
+
+
+@cache
+def instance_ref(home: Path, _changed_ns: int) -> InstanceRef:
+    """What `dagster.yaml` says, read once for each time it changes."""
+    return InstanceRef.from_dir(str(home))
+
+
+def create_run(
+    instance: dg.DagsterInstance, job: dg.JobDefinition, partition_key: str, tags: Mapping[str, str]
+) -> dg.DagsterRun:
+    """A run that the UI shows under the code location and can execute again."""
+    return instance.create_run_for_job(
+        job,
+        tags={**tags, PARTITION_TAG: partition_key},
+        remote_job_origin=_remote_origin(job.name),
+        job_code_origin=_python_origin(job.name),
+        status=dg.DagsterRunStatus.NOT_STARTED,
+        asset_selection=job.asset_selection,
+    )
+
+
+def execute(
+    instance: dg.DagsterInstance,
+    job: dg.JobDefinition,
+    run: dg.DagsterRun,
+    moved: Callable[[], None],
+    resume: bool = False,
+) -> None:
+    """Execute a created run in this process; its outcome is in the event log. SIGTERM ends it as cancelled.
+
+    `moved` is called for every event: a step that waits for a place in its pool has one every five minutes.
+    """
+    with capture_interrupts():
+        for _event in execute_run_iterator(InMemoryJob(job), run, instance, resume_from_failure=resume):
+            moved()
+
+
+class ResumableInProcessExecutor(InProcessExecutor):
+    """In one process, like Dagster's own; but a run that is resumed does not do again what it has done."""
+
+    def execute(self, plan_context: PlanOrchestrationContext, execution_plan: ExecutionPlan) -> Iterator[DagsterEvent]:
+        if not plan_context.resume_from_failure:
+            yield from super().execute(plan_context, execution_plan)
+            return
+        finished = finished_steps(plan_context.instance, plan_context.run_id)
+        left = [key for key in execution_plan.step_keys_to_execute if key not in finished]
+        yield DagsterEvent.engine_event(
+            plan_context,
+            f"Continuing in process {os.getpid()}: {', '.join(left) or 'nothing'} left, "
+            f"{', '.join(sorted(finished)) or 'nothing'} already done.",
+            EngineEventData.in_process(os.getpid(), left),
+        )
+        if left:
+            yield from self._execute(plan_context, _only(execution_plan, left, plan_context))
+
+    def _execute(self, context: PlanOrchestrationContext, plan: ExecutionPlan) -> Iterator[DagsterEvent]:
+        manager = PlanExecutionContextManager(
+            job=context.job,
+            retry_mode=context.retry_mode,
+            execution_plan=plan,
+            run_config=context.run_config,
+            dagster_run=context.dagster_run,
+            instance=context.instance,
+            raise_on_error=context.raise_on_error,
+            output_capture=context.output_capture,
+            step_dependency_config=self.step_dependency_config,
+        )
+        yield from ExecuteRunWithPlanIterable(plan, inprocess_execution_iterator, manager)
+
+
+def _only(plan: ExecutionPlan, steps: list[str], context: PlanOrchestrationContext) -> ExecutionPlan:
+    job = context.job.get_definition()
+    return plan.build_subset_plan(steps, job, ResolvedRunConfig.build(job, context.run_config))
+
+
+def finished_steps(instance: dg.DagsterInstance, run_id: str) -> set[str]:
+    events = instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_SUCCESS)
+    return {event.step_key for event in events if event.step_key is not None}
+
+
+@dg.executor(name="resumable_in_process")
+def resumable_in_process_executor(_context: dg.InitExecutorContext) -> InProcessExecutor:
+    return ResumableInProcessExecutor(retries=RetryMode.ENABLED)
+
+
+def report_worker_died(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:
+    instance.report_run_failed(
+        run, why, JobFailureData(error=None, failure_reason=RunFailureReason.UNEXPECTED_TERMINATION)
+    )
+
+
+def latest_materializations(
+    instance: dg.DagsterInstance, asset: str, partitions: Collection[str] | None = None
+) -> Mapping[str, int]:
+    """Partition -> number of its latest materialization; of all of them in one statement."""
+    wanted = None if partitions is None else set(partitions)
+    return instance.get_latest_storage_id_by_partition(
+        dg.AssetKey(asset), dg.DagsterEventType.ASSET_MATERIALIZATION, wanted
+    )
+
+
+def runs_with_latest_events(instance: dg.DagsterInstance) -> frozenset[str] | None:
+    """The runs that hold the latest materialization, observation or check of any asset and partition.
+
+    None where the records are not in SQL. By the order in which events were stored, which is what Dagster goes by.
+    """
+    storage = instance.event_log_storage
+    if not isinstance(storage, SqlEventLogStorage):
+        return None
+    kinds = [kind.value for kind in (dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_OBSERVATION)]
+    events, checks = SqlEventLogStorageTable.c, AssetCheckExecutionsTable.c
+    per_asset = events.dagster_event_type, events.asset_key, events.partition
+    made = sa.select(sa.func.max(events.id)).where(events.dagster_event_type.in_(kinds)).group_by(*per_asset)
+    per_check = checks.asset_key, checks.check_name, checks.partition
+    checked = sa.select(sa.func.max(checks.id)).group_by(*per_check)
+    evaluated = checked.where(checks.evaluation_event_storage_id.is_not(None))
+    with storage.index_connection() as connection:
+        found = [
+            *connection.execute(sa.select(events.run_id).where(events.id.in_(made))).scalars(),
+            *connection.execute(sa.select(checks.run_id).where(checks.id.in_(checked))).scalars(),
+            *connection.execute(sa.select(checks.run_id).where(checks.id.in_(evaluated))).scalars(),
+        ]
+    return frozenset(found)
+
+
+def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
+    """With its events and tags, as Dagster does it; and with what it leaves of the run's checks."""
+    instance.delete_run(run_id)
+    storage = instance.event_log_storage
+    if isinstance(storage, SqlEventLogStorage):
+        with storage.index_connection() as connection:
+            table = AssetCheckExecutionsTable
+            connection.execute(table.delete().where(table.c.run_id == run_id))
+
+
+def forget_ticks(instance: dg.DagsterInstance, before: datetime) -> None:
+    """What sensors and schedules said at each look."""
+    for state in instance.all_instigator_state():
+        instance.purge_ticks(state.instigator_origin_id, state.selector_id, before.timestamp())
+
+
+def is_of_our_code(run: dg.DagsterRun) -> bool:
+    """Other projects may keep their runs in the same records."""
+    origin = run.remote_job_origin
+    return origin is not None and origin.repository_origin.code_location_origin.location_name == CODE_LOCATION
+
+
+def forget_partitions(instance: dg.DagsterInstance, name: str) -> int:
+    """All at once: the public way takes a transaction for each, a minute or more for 10,000."""
+    storage = instance.event_log_storage
+    keys = instance.get_dynamic_partitions(name)
+    if isinstance(storage, SqlEventLogStorage):
+        with storage.index_connection() as connection:
+            table = DynamicPartitionsTable
+            connection.execute(table.delete().where(table.c.partitions_def_name == name))
+    else:
+        for key in keys:
+            instance.delete_dynamic_partition(name, key)
+    return len(keys)
+
+
+def _remote_origin(job_name: str) -> RemoteJobOrigin:
+    target = LoadableTargetOrigin(executable_path=sys.executable, module_name=MODULE, working_directory=str(Path.cwd()))
+    location = ManagedGrpcPythonEnvCodeLocationOrigin(loadable_target_origin=target, location_name=CODE_LOCATION)
+    return RemoteJobOrigin(RemoteRepositoryOrigin(location, REPOSITORY), job_name)
+
+
+def _python_origin(job_name: str) -> JobPythonOrigin:
+    repository = RepositoryPythonOrigin(
+        executable_path=sys.executable,
+        code_pointer=ModuleCodePointer(MODULE, ATTRIBUTE, str(Path.cwd())),
+        entry_point=DEFAULT_DAGSTER_ENTRY_POINT,
+    )
+    return JobPythonOrigin(job_name, repository)
+
+
+def make_event_tables(connection: Any) -> None:
+    SqlEventLogStorageMetadata.create_all(connection)
+
+
+def stamp_event_tables(connection: Any) -> None:
+    stamp_alembic_rev(get_alembic_config(consolidated_sqlite_event_log.__file__), connection)
+
+
+def event_log_revision(connection: Any) -> AlembicVersion:
+    return check_alembic_revision(get_alembic_config(consolidated_sqlite_event_log.__file__), connection)

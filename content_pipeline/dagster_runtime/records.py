@@ -1,0 +1,188 @@
+"""What a materialization remembers for the manifest, so that it can be rebuilt: written by assets, read here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from content_pipeline.dagster_runtime.names import DATA_VERSION_TAG
+from content_pipeline.execution.active_job import SHOWN_FACTS
+from content_pipeline.library.plan import OWN_COPIES
+from content_pipeline.library.recipe import Recipe
+from content_pipeline.manifest.model import Result
+from content_pipeline.manifest.publications import Publication
+from content_pipeline.manifest.restore import Made, Remembered
+from content_pipeline.manifest.schema import PathText
+from content_pipeline.manifest.videos import KnownVideo
+from content_pipeline.stages.context import StageResult
+from content_pipeline.stages.montage import PUBLISHED, Montage
+
+# Of more copies than this the rest is not remembered, and read again if ever the manifest is lost.
+MOST_FILES = 100
+
+Record = dg.EventLogRecord
+
+
+def of_files(files: Sequence[KnownVideo], full: str) -> dict[str, Any]:
+    """Where the content is, the file seen last first; paths in a spelling that keeps every byte."""
+    same = [file for file in files if file.full == full][:MOST_FILES]
+    return {
+        "quick_digest": same[0].quick if same else "",
+        "files": dg.MetadataValue.json(
+            [{"path": _stored(file.path), "root": _stored(file.root), "signature": file.signature} for file in same]
+        ),
+    }
+
+
+def of_montage(made: Montage, recipe: Recipe) -> dict[str, Any]:
+    """With what it was made, from what, and how its outputs were left."""
+    facts = {name: value for result in made.behind for name, value in result.artifact.facts.items()}
+    return {
+        "config_hash": recipe.config_hash,
+        "recipe": dg.MetadataValue.json(recipe.as_json()),
+        "stage_keys": dg.MetadataValue.json({result.stage: result.key for result in made.behind}),
+        "facts": dg.MetadataValue.json({name: facts.get(name) for name in SHOWN_FACTS}),
+        # A list: Dagster sorts the keys of a mapping, and the montage comes first.
+        "outputs": dg.MetadataValue.json([_as_left(made.result, path) for path in made.result.outputs]),
+        "publications": dg.MetadataValue.json([_as_published(one) for one in made.result.publications]),
+        "notes": dg.MetadataValue.json(list(made.result.notes)),
+    }
+
+
+def _as_published(one: Publication) -> dict[str, Any]:
+    """A row of the manifest, so that a rebuilt one still tells our files from people's, in every output folder."""
+    return {
+        "path": _stored(one.path),
+        "file": one.file,
+        "sha256": one.sha256,
+        "size": one.size_bytes,
+        "mtime_ns": one.mtime_ns,
+        "kept": one.kept,
+    }
+
+
+def _stored(path: Path) -> str:
+    return PathText.stored(str(path))
+
+
+def _as_left(result: StageResult, path: Path) -> dict[str, Any]:
+    (left,) = (one for one in result.publications if one.path == path)
+    return {"path": _stored(path), "sha256": left.sha256, "size": left.size_bytes, "mtime_ns": left.mtime_ns}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a video's latest montage says."""
+
+    stage_keys: Mapping[str, str]
+    config_hash: str
+    recipe: dict[str, Any]
+    facts: dict[str, Any]
+    outputs: Sequence[Mapping[str, Any]]
+    at: datetime
+    run_id: str
+    publications: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
+    own_copies: bool = False
+
+    def made(self, file: KnownVideo) -> Made:
+        paths = {PathText.original(left["path"]): left for left in self.outputs}
+        result = Result(
+            video_key=file.key,
+            input_hash_quick=file.quick,
+            input_hash_full=file.full,
+            input_size=int(file.signature.split(":")[2]),
+            config_hash=self.config_hash,
+            stage_keys=dict(self.stage_keys),
+            output_files=list(paths),
+            output_hashes={path: left["sha256"] for path, left in paths.items()},
+            results={
+                "facts": self.facts,
+                "output_stats": {path: [left["size"], left["mtime_ns"]] for path, left in paths.items()},
+                "notes": list(self.notes),
+                OWN_COPIES: self.own_copies,
+            },
+        )
+        return Made(result, self.at, self.run_id, self._published(file.key))
+
+    def _published(self, key: str) -> list[Publication]:
+        return [
+            Publication(
+                path=Path(PathText.original(one["path"])),
+                owner=key,
+                file=one["file"],
+                sha256=one["sha256"],
+                size_bytes=one["size"],
+                mtime_ns=one["mtime_ns"],
+                kept=one["kept"],
+            )
+            for one in self.publications
+        ]
+
+
+def read_files(record: Record) -> list[KnownVideo]:
+    said = _said(record)
+    return [
+        KnownVideo(
+            path=Path(PathText.original(file["path"])),
+            root=Path(PathText.original(file["root"])),
+            key=str(record.partition_key),
+            signature=file["signature"],
+            quick=said["quick_digest"],
+            full=said["digest"],
+        )
+        for file in said["files"]
+    ]
+
+
+def read_montage(record: Record) -> Finished:
+    said = _said(record)
+    names = ("stage_keys", "config_hash", "recipe", "facts", "outputs")
+    return Finished(
+        **{name: said[name] for name in names},
+        at=moment(record),
+        run_id=record.run_id,
+        publications=said["publications"] if "publications" in said else _from_outputs(said["outputs"]),
+        notes=said.get("notes", ()),
+        own_copies="publications" in said,
+    )
+
+
+def _from_outputs(outputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of a record from before publications were kept: what it published itself."""
+    endings = {ending: file for file, ending in PUBLISHED.items()}
+    return [
+        {**left, "file": file, "kept": False}
+        for left in outputs
+        for ending, file in endings.items()
+        if left["path"].endswith(ending)
+    ]
+
+
+def remembered(fingerprint: Record, montage: Finished | None) -> list[Remembered]:
+    """A video's files, and what was made of them if the montage is of what they hold."""
+    same = montage is not None and montage.stage_keys.get("fingerprint") == data_version(fingerprint)
+    finished = montage if same else None
+    return [
+        Remembered(file, moment(fingerprint), None if finished is None else finished.made(file))
+        for file in read_files(fingerprint)
+    ]
+
+
+def data_version(record: Record) -> str | None:
+    made = record.asset_materialization
+    return None if made is None or made.tags is None else made.tags.get(DATA_VERSION_TAG)
+
+
+def moment(record: Record) -> datetime:
+    return datetime.fromtimestamp(record.timestamp, UTC)
+
+
+def _said(record: Record) -> dict[str, Any]:
+    made = record.asset_materialization
+    return {} if made is None else {name: entry.value for name, entry in made.metadata.items()}

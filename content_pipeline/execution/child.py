@@ -1,0 +1,140 @@
+"""What a child does with one errand: tell which video it is, look for room, run it, and say how it went."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from content_pipeline.dagster_runtime.instance import open_instance
+from content_pipeline.dagster_runtime.names import PARTITION_TAG, job_tag
+from content_pipeline.dagster_runtime.runs import Runs
+from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, named, printable
+from content_pipeline.execution.run_context import PipeReporter, RunContext
+from content_pipeline.failpoints import reached
+from content_pipeline.library.identify import identify
+from content_pipeline.library.space import check_space
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.model import Job
+from content_pipeline.manifest.open import open_in_a_child
+from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.settings import Settings
+from content_pipeline.settings.job_options import settings_for
+
+Send = Callable[[Any], None]
+
+
+class Outdated(Exception):
+    """A run that no longer fits its job. Nobody's fault: the job gets another one."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A job that was claimed, or a run that Dagster launched, or both."""
+
+    job: Job | None
+    run_id: str | None = None
+    cores: int = 1
+
+
+def child_main(errand: Assignment, settings: Settings, runs: Runs, send: Send) -> None:
+    """Nothing that goes wrong here goes unsaid: only a process that dies is a crash."""
+    sender = PipeReporter(send)
+    try:
+        manifest = open_in_a_child(settings)
+        _ChildRun(errand, settings, runs, manifest, sender, send).carry_out()
+    except Outdated as reason:
+        send({"is": "outdated", "why": str(reason)})
+        if errand.run_id is not None:
+            runs.end_as_cancelled(errand.run_id, f"Nothing was done: {reason}. The job waits for its next run.")
+    except Exception as error:  # noqa: BLE001 - the boundary of a worker
+        traceback.print_exc()
+        known = named(error)
+        sender.failed("fingerprint", known)
+        if errand.run_id is not None:
+            hint = known.hint if isinstance(known, PipelineError) else ""
+            runs.end_as_failed(errand.run_id, f"{known} {hint}".strip())
+
+
+@dataclass(frozen=True)
+class _ChildRun:
+    errand: Assignment
+    settings: Settings
+    runs: Runs
+    manifest: Manifest
+    sender: PipeReporter
+    send: Send
+
+    def carry_out(self) -> None:
+        video = None if self.errand.job is None else self._prepare(self.errand.job)
+        with open_instance(self.settings) as instance:
+            run = self._run(instance, video)
+            if run.is_finished:
+                status = run.status  # terminated while it waited
+            else:
+                self._announce(instance, run, video)
+                self._recall_finished_stages(run, instance)
+                status = self.runs.execute(instance, run, self._carrier())
+        reached("run_ended")
+        if status is dg.DagsterRunStatus.FAILURE and not self.sender.reported_failure and video is not None:
+            raise RuntimeError(f"Dagster ended the run {run.run_id} as failed outside of a stage")
+        self.send({"is": "ended", "run_status": status.value, **self._content(video)})
+
+    def _prepare(self, job: Job) -> KnownVideo:
+        settings_for(job.options, self.settings)  # what cannot be understood is refused before anything is done
+        video = _identify(job, self.manifest, self.sender.moved)
+        reached("identified")
+        check_space(video.size_bytes, self.settings)
+        self.send({"is": "identified", "key": video.key, "bytes": video.size_bytes})
+        return video
+
+    def _run(self, instance: dg.DagsterInstance, video: KnownVideo | None) -> dg.DagsterRun:
+        job = self.errand.job
+        if self.errand.run_id is None:
+            assert job is not None and video is not None, "an errand is a job, a run, or both"
+            return self.runs.create(instance, video.key, job_tag(job.job_id, job.claim_count))
+        run = instance.get_run_by_id(self.errand.run_id)
+        if run is None:
+            raise Outdated(f"the run {self.errand.run_id} was deleted")
+        if video is not None and run.tags.get(PARTITION_TAG) != video.key:
+            raise Outdated(f"{printable(video.path)} is the video {video.key}, not {run.tags.get(PARTITION_TAG)}")
+        return run
+
+    def _announce(self, instance: dg.DagsterInstance, run: dg.DagsterRun, video: KnownVideo | None) -> None:
+        self.send({"is": "run", "run_id": run.run_id})
+        if self.errand.job is not None and video is not None:
+            self.manifest.report_run(self.errand.job.lease, run.run_id, video.key)
+        reached("run_created")
+
+    def _recall_finished_stages(self, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
+        """Of a run that goes on: the stages that another process finished, in its records."""
+        for stage, key in self.runs.finished_stages(instance, run).items():
+            self.send({"is": "recalled", "stage": stage, "key": key})
+
+    def _carrier(self) -> RunContext:
+        job = self.errand.job
+        if job is None:
+            return RunContext(self.sender, cores=self.errand.cores)
+        return RunContext(self.sender, job.force_id, self.errand.cores, job.lease)
+
+    def _content(self, video: KnownVideo | None) -> dict[str, Any]:
+        content = None if video is None else VideoStore(self.manifest.engine).at(video.path)
+        return {
+            "quick": None if content is None else content.quick,
+            "full": None if content is None else content.full,
+            "stats": self.sender.output_stats,
+        }
+
+
+def _identify(job: Job, manifest: Manifest, moved: Callable[[], None]) -> KnownVideo:
+    path, root = Path(job.video_path), Path(job.library)
+    try:
+        return identify(path, root, VideoStore(manifest.engine), moved)
+    except MissingFile as error:
+        if not root.is_dir():
+            raise LibraryOffline(f"{printable(root)} does not exist") from error
+        raise

@@ -1,0 +1,42 @@
+"""What each job is made with: its own options, or the settings of whoever works on it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from content_pipeline.dagster_runtime.runs import Compose, Runs
+from content_pipeline.errors import BadSettings
+from content_pipeline.library.recipe import recipe_of
+from content_pipeline.manifest.model import Job
+from content_pipeline.settings import Settings
+from content_pipeline.settings.job_options import settings_for
+
+DIFFERENT_AT_ONCE = 8
+
+
+class JobSettings:
+    """What Dagster sees is built here once for all children with the same settings, before they are forked."""
+
+    def __init__(self, compose: Compose) -> None:
+        self._compose = compose
+        self._runs = lru_cache(DIFFERENT_AT_ONCE)(self._prepared)
+        self._hash = lru_cache(DIFFERENT_AT_ONCE)(lambda settings: recipe_of(settings).config_hash)
+
+    def of(self, job: Job | None, settings: Settings) -> Settings:
+        """Options that cannot be understood are refused by the child, which has a run to say so in."""
+        try:
+            return settings if job is None else settings_for(job.options, settings)
+        except BadSettings:
+            return settings
+
+    def hash_of(self, job: Job, settings: Settings) -> str:
+        """Asked inside a claim, so it has to be quick."""
+        return self._hash(self.of(job, settings))
+
+    def runs_with(self, settings: Settings) -> Runs:
+        return self._runs(settings)
+
+    def _prepared(self, settings: Settings) -> Runs:
+        runs = Runs(settings, self._compose)
+        runs.prepare()
+        return runs

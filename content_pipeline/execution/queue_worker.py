@@ -1,0 +1,121 @@
+"""A worker without a daemon: claims jobs from the manifest and carries them out until nothing is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from content_pipeline.dagster_runtime.instance import log_path
+from content_pipeline.dagster_runtime.runs import Compose, Runs
+from content_pipeline.execution.active_job import ActiveJob
+from content_pipeline.execution.child import Assignment
+from content_pipeline.execution.job_executor import JobExecutor
+from content_pipeline.execution.job_settings import JobSettings
+from content_pipeline.execution.outcome import Outcome, Watcher
+from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
+from content_pipeline.failpoints import reached
+from content_pipeline.manifest.breaker import Breaker
+from content_pipeline.manifest.lifecycle import CLAIMABLE, State
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.model import Job, QueueType
+from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.settings import Settings
+
+CLAIM_FROM = 100
+INTERRUPTED = "interrupted; the next call continues it"
+
+
+class Worker:
+    def __init__(self, settings: Settings, manifest: Manifest, compose: Compose, watcher: Watcher) -> None:
+        self._settings = settings
+        self._manifest = manifest
+        self._runs = Runs(settings, compose)
+        self._of_jobs = JobSettings(compose)
+        self._watcher = watcher
+        self._hands = JobExecutor(settings, manifest, self._runs, settings.worker_count, watcher, self._ended)
+        self._waiting: list[str] | None = None
+
+    def work(
+        self, job_ids: Iterable[str] | None, max_jobs: int | None, paused: Callable[[], Sequence[Breaker]]
+    ) -> None:
+        """Until every named job (or every job there is) has ended, is another worker's, or waits for a pause."""
+        self._waiting = None if job_ids is None else list(job_ids)
+        left = max_jobs
+        if self._waiting is None or len(self._waiting) > 1:
+            warm(HEAVY)
+        self._of_jobs.runs_with(self._settings)
+        keep_shared()
+        try:
+            while True:
+                left = self._fill(left)
+                if not self._hands.held and (left == 0 or not self._has_more(paused())):
+                    return
+                self._hands.turn()
+        except BaseException:
+            for held in self._hands.drain():
+                self._watcher.ended(replace(held.outcome, status=str(State.PENDING), note=INTERRUPTED))
+            raise
+
+    def _fill(self, left: int | None) -> int | None:
+        while self._hands.has_room and left != 0:
+            claimed = self._claim()
+            if claimed is None:
+                return left
+            reached("claimed")
+            self._start(claimed)
+            left = None if left is None else left - 1
+        return left
+
+    def _claim(self) -> Job | None:
+        """The next job that is due; of named ones, a window at a time."""
+        claim = partial(
+            self._manifest.claim, self._hands.id, hash_of=lambda job: self._of_jobs.hash_of(job, self._settings)
+        )
+        if self._waiting is None:
+            return next(iter(self._hands.with_database_retry(claim)), None)
+        for start in range(0, len(self._waiting), CLAIM_FROM):
+            window = self._waiting[start : start + CLAIM_FROM]
+            if claimed := self._hands.with_database_retry(partial(claim, job_ids=window)):
+                self._waiting.remove(claimed[0].job_id)
+                return claimed[0]
+        return None
+
+    def _has_more(self, paused: Sequence[Breaker]) -> bool:
+        """Whether jobs are left that can still be claimed, now or after their back-off, and that no pause holds up."""
+        if self._waiting is not None:
+            left = [job for job in self._manifest.list(JobFilter(job_ids=self._waiting)) if job.status in CLAIMABLE]
+            self._waiting = [job.job_id for job in left]
+        elif not paused:
+            counts = self._manifest.counts()[QueueType.PROCESSING]
+            return any(counts[state] for state in CLAIMABLE)
+        else:
+            queued = [JobFilter(queue_type=QueueType.PROCESSING, status=state) for state in CLAIMABLE]
+            left = [job for job_filter in queued for job in self._manifest.list(job_filter)]
+        return any(not any(breaker.holds_up(job.library, job.error_code) for breaker in paused) for job in left)
+
+    def _start(self, job: Job) -> None:
+        outcome = Outcome(Path(job.video_path), job.video_key, "running")
+        settings = self._of_jobs.of(job, self._settings)
+        held = ActiveJob(job.job_id, job, outcome, job.config_hash)
+        errand = Assignment(job, cores=self._cores())
+        log = log_path(self._settings, f"{job.job_id}-{job.claim_count}")
+        self._hands.start(held, errand, settings, self._of_jobs.runs_with(settings), log)
+
+    def _cores(self) -> int:
+        """How many cores a child may use: all of them for the last video of a batch."""
+        slots = self._settings.worker_count
+        at_work = slots if self._waiting is None else min(slots, len(self._hands.held) + 1 + len(self._waiting))
+        return max(1, slots // max(1, at_work))
+
+    def _ended(self, held: ActiveJob, outcome: Outcome) -> None:
+        if held.run_id is not None and held.run_status is None:  # its process did not live to end it
+            if held.stopped:
+                self._runs.end_as_cancelled(held.run_id, "The worker process had to be killed.")
+            else:
+                why = outcome.error if outcome.error is not None else "The worker process died."
+                self._runs.end_as_failed(held.run_id, why)
+        if outcome.status == State.PENDING and self._waiting is not None:
+            self._waiting.append(held.name)  # it comes back after its back-off
+        self._watcher.ended(outcome)

@@ -1,1 +1,0 @@
-"""How Dagster runs reach processes."""

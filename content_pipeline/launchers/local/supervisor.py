@@ -1,0 +1,269 @@
+"""The supervisor: takes in the runs that Dagster launches, and gives each to a child with everything loaded.
+
+It keeps nothing that is not in the spool, in Dagster's records or in the manifest: killed at any moment, it is
+followed by another that goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from content_pipeline.artifacts import ArtifactStore
+from content_pipeline.dagster_runtime.instance import log_path
+from content_pipeline.dagster_runtime.names import parse_job_tag
+from content_pipeline.dagster_runtime.runs import Compose, Runs
+from content_pipeline.errors import BadSettings, EnvironmentalError, PipelineError, printable
+from content_pipeline.execution.active_job import ActiveJob
+from content_pipeline.execution.admission import Admitted, NotYet, Refused, admit, is_whole
+from content_pipeline.execution.child import Assignment
+from content_pipeline.execution.job_executor import JobExecutor
+from content_pipeline.execution.job_settings import JobSettings
+from content_pipeline.execution.outcome import Outcome, Watcher
+from content_pipeline.execution.rescue import rescue_orphans
+from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
+from content_pipeline.launchers.local.launch_queue import Launch, LaunchQueue, database_of, manifest_identity
+from content_pipeline.launchers.local.supervisor_process import build
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.settings import Settings, load
+
+ASK_AGAIN_S = 1.0
+HAND_OVER_S = 5.0
+WARN_AGAIN_S = 3600.0
+
+
+@dataclass
+class _Waiting:
+    launch: Launch
+    not_before_s: float = 0.0
+    why: str | None = None  # as its run was last told
+
+
+class Supervisor:
+    """`idle_s`: how long to stay without work; None means for ever."""
+
+    def __init__(
+        self, home: Path, settings: Settings, compose: Compose, watcher: Watcher, idle_s: float | None
+    ) -> None:
+        self._spool = LaunchQueue(home)
+        self._database = database_of(settings)
+        self._settings = settings
+        self._idle_s = idle_s
+        self._manifest = open_manifest(settings, patience_s=settings.queue.give_up_s)
+        self._runs = Runs(settings, compose)
+        self._watcher = watcher
+        self._hands = JobExecutor(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)
+        self._of_jobs = JobSettings(compose)
+        self._waiting: dict[str, _Waiting] = {}
+        self._carried: dict[str, Launch] = {}
+        self._busy_s = time.monotonic()
+        self._warned = "", 0.0
+        self._drain_by_s: float | None = None
+
+    def serve(self, in_place_of_another: bool = False) -> bool:
+        """Until drained or idle; False when another supervisor lives, and does not give way."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._asked_to_drain)
+        card = {
+            "worker": self._hands.id,
+            "pid": os.getpid(),
+            "build": build(),
+            "manifest": manifest_identity(self._settings),
+            "lease_s": self._settings.queue.lease_s,
+        }
+        # Whoever gives way lets its jobs end first, and may have to find out that its manifest does not answer.
+        queue = self._settings.queue
+        patience_s = queue.grace_s + queue.give_up_s + HAND_OVER_S if in_place_of_another else HAND_OVER_S
+        while True:
+            with self._spool.supervising(card, patience_s) as alone:
+                if not alone:
+                    return False
+                self._work()
+            # A launch that came while the lock was given up found a supervisor, and started none.
+            if self._drain_by_s is not None or not self._spool.has_work_for(self._database):
+                return True
+
+    def _work(self) -> None:
+        warm(HEAVY)
+        self._of_jobs.runs_with(self._settings)
+        keep_shared()
+        self._take_over()
+        self._busy_s = time.monotonic()
+        try:
+            while not self._is_done():
+                self._tick()
+        finally:
+            for held in self._hands.drain():
+                self._watcher.ended(replace(held.outcome, status="pending", note="handed over"))
+            self._sweep()
+
+    def _tick(self) -> None:
+        """One round. While the disk is full or the manifest away, children work on, and leases may run out."""
+        try:
+            self._spool.beat()
+            self._take_in()
+            self._handle_stop_requests()
+            self._fill()
+            self._hands.turn()
+        except EnvironmentalError as error:
+            self._warn(f"{error} {error.hint}")
+            time.sleep(ASK_AGAIN_S)
+
+    def _warn(self, what: str) -> None:
+        """Said once, and again an hour later: what lasts must not fill the disk with its log."""
+        now_s, (before, since_s) = time.monotonic(), self._warned
+        if what == before and now_s - since_s < WARN_AGAIN_S:
+            return
+        self._warned = what, now_s
+        logging.getLogger(__name__).warning(what)
+
+    def _asked_to_drain(self, _number: int, _frame: FrameType | None) -> None:
+        """No new work; what runs may end. Asked twice, it is given back at once."""
+        again = self._drain_by_s is not None
+        self._drain_by_s = time.monotonic() + (0.0 if again else self._settings.queue.grace_s)
+
+    def _is_done(self) -> bool:
+        now_s = time.monotonic()
+        if self._hands.held:
+            self._busy_s = now_s
+            return self._drain_by_s is not None and now_s > self._drain_by_s
+        if self._drain_by_s is not None:
+            return True
+        if any(self._serves(one.launch) for one in self._waiting.values()):
+            self._busy_s = now_s
+        return self._idle_s is not None and now_s - self._busy_s > self._idle_s
+
+    # --- taking work
+
+    def _take_over(self) -> None:
+        """What a supervisor before this one left behind: its jobs come back, its runs go on."""
+        rescue_orphans(self._manifest)
+        self._sweep()
+        self._runs.adopt(self._spool)
+
+    def _sweep(self) -> None:
+        ArtifactStore(self._settings.state_dir.absolute() / "artifacts").sweep()
+
+    def _take_in(self) -> None:
+        for run_id in self._spool.run_ids() - self._waiting.keys() - self._carried.keys():
+            launch = self._spool.get(run_id)
+            if launch is not None:
+                self._waiting[run_id] = _Waiting(launch)
+
+    def _fill(self) -> None:
+        if self._drain_by_s is not None:
+            return
+        now_s = time.monotonic()
+        due = [one for one in self._waiting.values() if one.not_before_s <= now_s]
+        for one in sorted(due, key=lambda one: (-one.launch.priority, one.launch.launched_at)):
+            if not self._serves(one.launch):
+                self._put_off(one, f"its manifest is not this worker's ({self._settings.manifest_url})")
+            elif self._hands.has_room:
+                self._try_to_start(one)
+
+    def _serves(self, launch: Launch) -> bool:
+        """Another's launch costs nothing: it waits for a supervisor that was started with what it needs."""
+        return launch.database in (None, self._database)
+
+    def _put_off(self, one: _Waiting, why: str) -> None:
+        one.not_before_s = time.monotonic() + ASK_AGAIN_S
+        if one.why != why:
+            one.why = why
+            self._runs.note(one.launch.run_id, f"Waiting: {why}.")
+
+    def _try_to_start(self, one: _Waiting) -> None:
+        launch = one.launch
+        try:
+            settings = self._settings_of(launch)
+            hash_of = partial(self._of_jobs.hash_of, settings=settings)
+            decision = self._hands.with_database_retry(lambda: admit(launch, self._manifest, self._hands.id, hash_of))
+        except EnvironmentalError as error:
+            decision = NotYet(str(error))
+        except PipelineError as error:
+            decision = Refused(f"{error} {error.hint}")
+        except Exception as error:  # one launch that cannot be understood must not stop the others
+            logging.getLogger(__name__).exception("launch %s", launch)
+            decision = Refused(f"{type(error).__name__}: {error}")
+        match decision:
+            case NotYet(why):
+                self._put_off(one, why)
+            case Refused(why, needless):
+                del self._waiting[launch.run_id]
+                self._end(launch.run_id, f"Nothing to do: {why}." if needless else f"Refused: {why}.", needless)
+            case Admitted(job):
+                del self._waiting[launch.run_id]
+                path = Path(launch.job_name if job is None else job.video_path)
+                outcome = Outcome(path, launch.partition_key, "running")
+                whole, run_id = is_whole(launch), launch.run_id
+                recipe = None if job is None else job.config_hash
+                held = ActiveJob(run_id, job, outcome, recipe, launched=True, whole=whole, run_id=run_id)
+                self._start(launch, held, self._of_jobs.of(job, settings))
+
+    def _settings_of(self, launch: Launch) -> Settings:
+        """As they are now where the run was launched: an edited settings file counts from the next run on."""
+        if not Path(launch.folder).is_dir():
+            raise BadSettings(f"the folder {printable(launch.folder)}, from which this run was launched, is gone")
+        with contextlib.chdir(launch.folder):
+            settings = load(env=launch.environment).settings
+            places = {
+                # It is ours, and the launch holds no password.
+                "db": settings.manifest_url if launch.database is None else self._settings.manifest_url,
+                "state_dir": settings.state_dir.absolute(),
+                "output_dir": settings.output_dir.absolute(),
+            }
+        if places["db"] != self._settings.manifest_url:
+            raise BadSettings(
+                f"this run's manifest is {places['db']}, and this worker's is {self._settings.manifest_url}"
+            )
+        return settings.model_copy(update=places)
+
+    def _start(self, launch: Launch, held: ActiveJob, settings: Settings) -> None:
+        log = log_path(settings, f"run-{launch.run_id}")
+        errand = Assignment(held.job, launch.run_id, cores=self._cores())
+        pid = self._hands.start(held, errand, settings, self._of_jobs.runs_with(settings), log)
+        self._carried[launch.run_id] = self._spool.note_child(launch, self._hands.id, pid, log)
+
+    def _cores(self) -> int:
+        """How many cores a child may use: all of them when nothing else is to be done."""
+        slots = self._settings.worker_count
+        return max(1, slots // min(slots, len(self._hands.held) + len(self._waiting) + 1))
+
+    # --- ending
+
+    def _handle_stop_requests(self) -> None:
+        """Runs that a person terminated."""
+        for run_id in self._spool.asked_to_stop():
+            if run_id in self._carried:
+                self._hands.stop(self._hands.held[run_id])
+                continue
+            waiting = self._waiting.pop(run_id, None)
+            if waiting is not None and waiting.launch.job_tag is not None and self._serves(waiting.launch):
+                job_id, _ = parse_job_tag(waiting.launch.job_tag)
+                self._manifest.cancel(JobFilter(job_ids=[job_id], if_possible=True))
+            self._end(run_id, "Terminated before a worker took it.", cancelled=True)
+
+    def _ended(self, held: ActiveJob, outcome: Outcome) -> None:
+        if held.run_status is not None or ((held.failure or held.outdated) and not held.lost):
+            self._spool.remove(held.name)  # the child has ended the run
+        elif outcome.status == State.PENDING and not held.stopped:
+            self._runs.note(held.name, f"{outcome.error}. The run continues in another process.")
+            self._waiting[held.name] = _Waiting(self._carried[held.name])
+        else:
+            why = outcome.error if outcome.error is not None else "The worker process had to be killed."
+            self._end(held.name, why, cancelled=held.stopped)
+        del self._carried[held.name]
+        self._watcher.ended(outcome)
+
+    def _end(self, run_id: str, why: str, cancelled: bool = False) -> None:
+        end = self._runs.end_as_cancelled if cancelled else self._runs.end_as_failed
+        end(run_id, why)
+        self._spool.remove(run_id)

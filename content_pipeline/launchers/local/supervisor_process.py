@@ -1,0 +1,98 @@
+"""Seeing to it that a supervisor lives: found by its lock, started when there is none, replaced when it is outdated."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import content_pipeline
+from content_pipeline.execution.worker_identity import is_in_this_place, send_signal
+from content_pipeline.launchers.local.launch_queue import LaunchQueue, current_manifest
+from content_pipeline.system.private_files import private_file
+
+IDLE_S = 300.0
+LONGEST_LOG_BYTES = 1 << 20
+
+ON_ITS_WAY_S = 30.0
+
+_started: dict[Path, tuple[subprocess.Popen[bytes], float]] = {}
+
+
+def ensure_supervisor(home: Path, idle_s: float = IDLE_S) -> None:
+    """Returns at once; what was launched waits for it. Two that start at one moment agree by the lock."""
+    on_its_way = _is_on_its_way(home)
+    card = LaunchQueue(home).supervisor()
+    if card is not None and LaunchQueue(home).is_hung(card) and end_supervisor(card):
+        card = None  # stopped, or stuck: its jobs' leases have run out, and its lock was in the way
+    if on_its_way or (card is not None and _fits(card, current_manifest())):
+        return
+    # It takes the place of one that does not fit, once it has reached its own manifest.
+    _started[home] = _start(home, idle_s), time.monotonic()
+
+
+def _is_on_its_way(home: Path) -> bool:
+    """Whether one that this process started has not had the lock yet. Asks after it: none is left as a zombie."""
+    process, since_s = _started.get(home, (None, 0.0))
+    if process is None or process.poll() is not None or time.monotonic() - since_s > ON_ITS_WAY_S:
+        return False
+    latest = LaunchQueue(home).latest_supervisor()
+    return latest is None or latest["pid"] != process.pid or not is_in_this_place(latest["worker"])
+
+
+def is_outdated(home: Path, manifest: str) -> bool:
+    """Whether a supervisor lives that runs other code than this, or serves another manifest or an old password."""
+    card = LaunchQueue(home).supervisor()
+    return card is not None and not _fits(card, manifest)
+
+
+def _fits(card: dict[str, Any], manifest: str | None) -> bool:
+    """Of one that has not said who it is yet, and where the settings cannot be read, the best is hoped."""
+    if card["build"] is None:
+        return True
+    return card["build"] == build() and (manifest is None or card.get("manifest") == manifest)
+
+
+def drain_supervisor(home: Path) -> None:
+    """Ask the supervisor, if one lives, to end what it does and to go."""
+    card = LaunchQueue(home).supervisor()
+    if card is not None:
+        end_supervisor(card, signal.SIGTERM)
+
+
+def end_supervisor(card: dict[str, Any], number: signal.Signals = signal.SIGKILL) -> bool:
+    """Signal the supervisor of a card; False when it is not here: in another container its pid is somebody else's."""
+    return card.get("worker") is not None and send_signal(card["worker"], number)
+
+
+def _start(home: Path, idle_s: float) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "content_pipeline.cli", "worker", "--background", "--idle-seconds", str(idle_s)]
+    with private_file(_log(home)).open("ab") as output:
+        return subprocess.Popen(
+            command,
+            env={**os.environ, "DAGSTER_HOME": str(home)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # it outlives whoever started it, and a terminal's Ctrl-C is not for it
+        )
+
+
+def _log(home: Path) -> Path:
+    """Where a supervisor says what went wrong; a long one is put aside, in the place of the one before it."""
+    log = home / "supervisor.log"
+    if log.exists() and log.stat().st_size > LONGEST_LOG_BYTES:
+        log.replace(home / "supervisor.log.1")
+    return log
+
+
+def build() -> str:
+    """Which code this is: changes with every edit of the package."""
+    root = Path(content_pipeline.__file__).parent
+    marks = sorted((str(path.relative_to(root)), path.stat().st_mtime_ns) for path in root.rglob("*.py"))
+    return hashlib.sha256(repr((content_pipeline.__version__, marks)).encode()).hexdigest()[:16]

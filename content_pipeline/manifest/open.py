@@ -1,0 +1,66 @@
+"""The manifest that the settings name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from content_pipeline.errors import NoManifest, OldSchema
+from content_pipeline.manifest.database import Access, file_at, open_engine
+from content_pipeline.manifest.database_retry import be_patient, waiting
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.schema import metadata
+from content_pipeline.manifest.sqlite import memory_engine
+from content_pipeline.settings import Settings
+from content_pipeline.settings.database_url import DatabaseUrl
+
+
+def open_manifest(settings: Settings, access: Access = Access.MAKE, patience_s: float = 0.0) -> Manifest:
+    """Where there is none, and none may be made, an empty one stands in that vanishes with the command.
+
+    `patience_s` is how long opening it, and every operation after, may wait for a database that is away.
+    """
+    engine = waiting(lambda: _engine(settings, access), patience_s)
+    be_patient(engine, patience_s)
+    return Manifest(engine, lease_s=settings.queue.lease_s)
+
+
+def open_in_a_child(settings: Settings) -> Manifest:
+    """More patient than its parent: whoever keeps the lease decides when to give up, and takes its children along."""
+    return open_manifest(settings, patience_s=settings.queue.give_up_s + settings.queue.lease_s)
+
+
+def open_named_manifest(settings: Settings, access: Access) -> Manifest:
+    """The same, but a manifest that a person named must be there: it is taken for a slip otherwise."""
+    if settings.db is not None:
+        return Manifest(_as_it_is(settings.manifest_url, access), lease_s=settings.queue.lease_s)
+    return open_manifest(settings, access)
+
+
+def _engine(settings: Settings, access: Access) -> sa.Engine:
+    try:
+        return _as_it_is(settings.manifest_url, access)
+    except NoManifest:
+        engine = memory_engine()
+        metadata.create_all(engine)
+        return engine
+
+
+def _as_it_is(url: DatabaseUrl, access: Access) -> sa.Engine:
+    try:
+        return open_engine(url, access)
+    except OldSchema:
+        path = file_at(url)
+        if path is None:
+            raise
+        return _brought_up_to_date(path)
+
+
+def _brought_up_to_date(path: Path) -> sa.Engine:
+    """A copy in the newest schema: who only looks sees everything, and changes nothing."""
+    from content_pipeline.manifest.migrate import upgrade
+
+    engine = memory_engine(copy_of=path)
+    upgrade(engine)
+    return engine

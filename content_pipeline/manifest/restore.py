@@ -1,0 +1,144 @@
+"""Putting back what was lost with the manifest, from what other records remember. It adds, and never overwrites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from content_pipeline.manifest import publications
+from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.ids import new_ulid
+from content_pipeline.manifest.lifecycle import Move, State, after
+from content_pipeline.manifest.model import QueueType, Request, Result
+from content_pipeline.manifest.publications import Publication
+from content_pipeline.manifest.schema import PathText, job_items, settings_snapshots, state_transitions, videos
+from content_pipeline.manifest.transitions import SNIPPET_LENGTH, clean, count, in_chunks, insert_for
+from content_pipeline.manifest.videos import KnownVideo
+
+
+@dataclass(frozen=True)
+class Made:
+    """What was last made of a video, when, and by which run."""
+
+    result: Result
+    at: datetime
+    run_id: str | None = None
+    publications: Sequence[Publication] = ()
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A file as another record remembers it; `made` is None when its video was not finished."""
+
+    video: KnownVideo
+    seen_at: datetime
+    made: Made | None = None
+
+
+@dataclass(frozen=True)
+class Restored:
+    """How many rows were added."""
+
+    videos: int = 0
+    jobs: int = 0
+
+
+def restore(
+    tx: Transaction, remembered: Sequence[Remembered], recipes: Mapping[str, dict[str, Any]], reason: str
+) -> Restored:
+    """Add what is missing. Of several memories of one path the first counts, so give the newest first.
+
+    A job is added only along with its file: of a path that is known already the manifest knows better.
+    """
+    _restore_recipes(tx, recipes)
+    by_path = {str(one.video.path): one for one in reversed(remembered)}
+    # In one order that all share: two who restore the same never wait for each other in a circle.
+    lost = [by_path[path] for path in sorted(by_path, key=PathText.stored)]
+    added, jobs = 0, 0
+    for some in in_chunks(lost):
+        paths = _add_videos(tx, some)
+        done = [one for one in some if one.made is not None and str(one.video.path) in paths]
+        publications.restore(tx, [(file, one.made.at) for one in some if one.made for file in one.made.publications])
+        added, jobs = added + len(paths), jobs + (_add_jobs(tx, done, reason) if done else 0)
+    return Restored(added, jobs)
+
+
+def _restore_recipes(tx: Transaction, recipes: Mapping[str, dict[str, Any]]) -> None:
+    if recipes:
+        statement = insert_for(tx, settings_snapshots).on_conflict_do_nothing(index_elements=["config_hash"])
+        rows = [{"config_hash": digest, "values": values} for digest, values in sorted(recipes.items())]
+        tx.connection.execute(statement, rows)
+
+
+def _add_videos(tx: Transaction, lost: Sequence[Remembered]) -> set[str]:
+    """Returns the paths that were unknown."""
+    statement = insert_for(tx, videos).on_conflict_do_nothing(index_elements=["path"]).returning(videos.c.path)
+    rows = [
+        {
+            "path": str(one.video.path),
+            "root": str(one.video.root),
+            "key": one.video.key,
+            "signature": one.video.signature,
+            "quick": one.video.quick,
+            "full": one.video.full,
+            "first_seen": one.seen_at,
+            "last_seen": one.seen_at,
+        }
+        for one in lost
+    ]
+    return set(tx.connection.execute(statement, rows).scalars())
+
+
+def _add_jobs(tx: Transaction, lost: Sequence[Remembered], reason: str) -> int:
+    """Jobs that begin and end here; each with the line of history that says why. Returns how many are new."""
+    rows = [row for one in lost if (row := _job(tx, one)) is not None]
+    statement = insert_for(tx, job_items).on_conflict_do_nothing(index_elements=["queue_type", "video_path"])
+    added = set(tx.connection.execute(statement.returning(job_items.c.job_id), rows).scalars())
+    history = [_transition(tx, row, reason) for row in rows if row["job_id"] in added]
+    if history:
+        tx.connection.execute(sa.insert(state_transitions), history)
+        count(tx, {(QueueType.PROCESSING, history[0]["to_state"]): len(history)})
+    return len(history)
+
+
+def _job(tx: Transaction, one: Remembered) -> dict[str, Any] | None:
+    if one.made is None:
+        return None
+    request = Request(str(one.video.path), str(one.video.root))
+    return {
+        "job_id": new_ulid(),
+        "queue_type": request.queue_type,
+        "library": request.library,
+        "video_path": request.video_path,
+        "status": after(Move.RESTORE, State.PENDING),
+        "priority": request.priority,
+        "claim_count": 0,
+        "attempt_count": 0,
+        "max_attempts": request.max_attempts,
+        "crash_count": 0,
+        "max_crashes": request.max_crashes,
+        "available_at": tx.now,
+        "created_at": tx.now,
+        "updated_at": tx.now,
+        "completed_at": one.made.at,
+        "cancel_requested": False,
+        "run_id": one.made.run_id,
+        "metadata": {},
+        **vars(one.made.result),  # not copied in depth: there may be 10,000
+    }
+
+
+def _transition(tx: Transaction, row: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    return {
+        "job_id": row["job_id"],
+        "attempt": row["claim_count"],
+        "from_state": State.PENDING,
+        "to_state": row["status"],
+        "timestamp": tx.now,
+        "run_id": row["run_id"],
+        "reason": clean(reason, SNIPPET_LENGTH),
+    }

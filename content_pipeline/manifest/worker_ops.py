@@ -1,0 +1,158 @@
+"""What a worker says of a job it holds. Every write passes the fence; one that lost its lease writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from content_pipeline.errors import RetryPolicy
+from content_pipeline.manifest import breakers
+from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.lifecycle import MOVES, Move, State
+from content_pipeline.manifest.model import Job, Lease, Renewal, Result
+from content_pipeline.manifest.retry import Decision, after_error
+from content_pipeline.manifest.schema import attempts, job_items
+from content_pipeline.manifest.transitions import (
+    CODE_LENGTH,
+    ERROR_LENGTH,
+    FRESH,
+    NO_LEASE,
+    clean,
+    end_attempt,
+    held,
+    in_chunks,
+    locked,
+    move,
+)
+
+
+def renew(tx: Transaction, worker_id: str, leases: Sequence[Lease], lease_s: float) -> Renewal:
+    """All of a worker's leases in one statement; a job it was given and knows nothing of is left to the rescue."""
+    fence = {(lease.job_id, lease.claim_number, lease.token) for lease in leases}
+    returned = [
+        row for some in in_chunks(leases) for row in tx.connection.execute(_renewal(tx, worker_id, some, lease_s))
+    ]
+    alive = {(row.job_id, row.claim_count, row.lease_token) for row in returned}
+    return Renewal(
+        lost=frozenset(job_id for job_id, _, _ in fence - alive),
+        cancelled=frozenset(row.job_id for row in returned if row.cancel_requested),
+    )
+
+
+def _renewal(tx: Transaction, worker_id: str, leases: Sequence[Lease], lease_s: float) -> sa.UpdateBase:
+    columns = job_items.c
+    # Locked in the order of their ids, like every order about many jobs: none waits for another in a circle.
+    mine = locked(
+        sa.select(columns.job_id)
+        .where(
+            columns.job_id.in_([lease.job_id for lease in leases]),
+            columns.lease_token.in_({lease.token for lease in leases}),
+            columns.worker_id == worker_id,
+            columns.status == State.RUNNING,
+        )
+        .order_by(columns.job_id)
+    )
+    return (
+        sa.update(job_items)
+        .where(columns.job_id.in_(mine))
+        .values(last_heartbeat=tx.now, lease_expires_at=tx.now + timedelta(seconds=lease_s))
+        .returning(columns.job_id, columns.claim_count, columns.lease_token, columns.cancel_requested)
+    )
+
+
+def report_progress(tx: Transaction, lease: Lease, progress: dict[str, Any]) -> None:
+    held(tx, lease)
+    tx.connection.execute(sa.update(job_items).where(job_items.c.job_id == lease.job_id).values(progress=progress))
+
+
+def report_run(tx: Transaction, lease: Lease, run_id: str, video_key: str | None) -> None:
+    """Which run carries the attempt and, once known, which video it is about."""
+    held(tx, lease)
+    known = {"run_id": run_id} if video_key is None else {"run_id": run_id, "video_key": video_key}
+    tx.connection.execute(sa.update(job_items).where(job_items.c.job_id == lease.job_id).values(known))
+    of_this_attempt = attempts.c.job_id == lease.job_id, attempts.c.number == lease.claim_number
+    tx.connection.execute(sa.update(attempts).where(*of_this_attempt).values(run_id=run_id))
+
+
+def succeed(tx: Transaction, lease: Lease, result: Result, claimed: Job | None = None) -> None:
+    """What was asked for meanwhile, on other terms than the work began with (`claimed`), is not lost: it waits."""
+    job = held(tx, lease)
+    as_asked = claimed is None or (job.options, job.force_id) == (claimed.options, claimed.force_id)
+    breakers.note_success(tx, job, result.computed)
+    kept = {name: value for name, value in asdict(result).items() if value is not None}
+    values = {**NO_LEASE, **kept, "completed_at": tx.now, "error_code": None, "last_error": None, "run_id": job.run_id}
+    move(tx, [job], Move.SUCCEED, "succeeded", {**values, "force_id": None} if as_asked else values)
+    end_attempt(tx, job, "succeeded", cost=result.cost)
+    if not as_asked:
+        done = replace(job, status=State.SUCCEEDED)
+        move(
+            tx, [done], Move.MARK_DIRTY, "asked for with other options while it ran", {**FRESH, "available_at": tx.now}
+        )
+
+
+def fail(
+    tx: Transaction,
+    lease: Lease,
+    code: str,
+    message: str,
+    policy: RetryPolicy,
+    random: Callable[[], float],
+    stage: str | None = None,
+    cost: dict[str, Any] | None = None,
+) -> Decision:
+    job = held(tx, lease)
+    breakers.note_failure(tx, job, policy, code, message, stage)
+    decision = after_error(policy, job.attempt_count, job.max_attempts, random)
+    end_attempt(tx, job, "failed", code, message, cost)
+    return apply(tx, job, decision, code, message)
+
+
+def apply(
+    tx: Transaction, job: Job, decision: Decision, code: str, message: str, crashes: int | None = None
+) -> Decision:
+    """Carry out what `retry` decided about a running job, unless a person wanted it stopped anyway."""
+    decision = _respecting_cancel(job, decision)
+    values = {
+        **NO_LEASE,
+        "error_code": clean(code, CODE_LENGTH),
+        "last_error": clean(message, ERROR_LENGTH),
+        "available_at": tx.now + timedelta(seconds=decision.delay_s),
+        "completed_at": None if decision.move in (Move.POSTPONE, Move.RESCUE) else tx.now,
+        "attempt_count": job.attempt_count - int(decision.refund),
+        "crash_count": job.crash_count if crashes is None else crashes,
+        "run_id": None if decision.move in (Move.POSTPONE, Move.RESCUE) else job.run_id,
+    }
+    move(tx, [job], decision.move, decision.reason, values, error=f"{code}: {message}")
+    return decision
+
+
+def _respecting_cancel(job: Job, decision: Decision) -> Decision:
+    """A wish to stop outlives the attempt: what would go back to the queue is cancelled instead."""
+    if job.cancel_requested and MOVES[decision.move][State.RUNNING] is State.PENDING:
+        return replace(decision, move=Move.CANCEL, delay_s=0.0, reason=f"cancelled while running; {decision.reason}")
+    return decision
+
+
+def release(tx: Transaction, lease: Lease, reason: str) -> None:
+    """Give the job back as it was: the attempt costs nothing."""
+    job = held(tx, lease)
+    decision = _respecting_cancel(job, Decision(Move.RELEASE, 0.0, True, reason))
+    values = {
+        **NO_LEASE,
+        "attempt_count": job.attempt_count - 1,
+        "available_at": tx.now,
+        "completed_at": tx.now if decision.move is Move.CANCEL else None,
+    }
+    move(tx, [job], decision.move, decision.reason, values)
+    end_attempt(tx, job, "released")
+
+
+def stop_cancelled(tx: Transaction, lease: Lease) -> None:
+    """The worker has stopped a job that a person asked to stop."""
+    job = held(tx, lease)
+    move(tx, [job], Move.CANCEL, "cancelled while running", {**NO_LEASE, "completed_at": tx.now})
+    end_attempt(tx, job, "cancelled")

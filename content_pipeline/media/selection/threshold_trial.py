@@ -1,0 +1,191 @@
+"""One recording tried with many thresholds: what each would pick, exactly as `plan_highlights` would keep it. Pure.
+
+Made to be asked often. The evidence is taken once, the energy of every window is summed once, and for each
+threshold only as many windows are looked for as a montage shows: a table over a thousand hours takes seconds.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from content_pipeline.media.curves.model import Curves
+from content_pipeline.media.detection.detector import Candidates, Evidence, detector_for
+from content_pipeline.media.selection.highlights import (
+    DURATION_LIMIT,
+    SEGMENT_LIMIT,
+    SHORTEST_JUMP_S,
+    SHORTEST_S,
+    plan_highlights,
+)
+from content_pipeline.media.selection.tuning import Picked
+from content_pipeline.media.selection.windows import ROUNDING_S, Windows, energy_until
+from content_pipeline.media.spans import Span
+from content_pipeline.settings import DetectionSettings, OutputSettings, Settings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# A highlight is the same as one of before when more than this share of the longer of the two is common to both.
+SAME_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A stretch of action, however long, before a montage shows it or a part of it."""
+
+    span: Span
+    score: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The highlights that a montage would show, in order of time, and whether its limits left others out."""
+
+    moments: int
+    shown: tuple[Span, ...]
+    limited: bool
+
+
+class Trial:
+    """`settings` give everything but the threshold that is tried."""
+
+    def __init__(self, curves: Curves, duration_s: float, settings: Settings) -> None:
+        self._settings = settings
+        self._duration_s = duration_s
+        self._evidence: Evidence = detector_for(settings.detection).evidence(curves)
+        self._energy = np.square(curves.broadband, dtype=np.float64)
+        limit_s = min(settings.processing.max_segment_duration_s, settings.output.max_duration_s)
+        gap_s = max(settings.processing.merge_gap_s, SHORTEST_JUMP_S)
+        self._windows = Windows(energy_until(self._energy), limit_s, gap_s)
+
+    def choose(self, detection: DetectionSettings) -> Choice:
+        """What a montage would show under these settings."""
+        return self.choose_from(self._evidence.decide(detection).found, detection)
+
+    def choose_from(self, found: Candidates, detection: DetectionSettings) -> Choice:
+        output = self._settings.output
+        moments = self._moments(found, detection)
+        if output.select == "best" or output.order != "chronological":
+            walk = _Walk(self._windows, output)
+            return Choice(len(moments), tuple(sorted(walk.best_of(moments))), walk.limited)
+        # What opens the montage is shown whatever its score: every window has to be known.
+        arguments = self._energy, self._duration_s, detection, self._settings.processing, output
+        plan = plan_highlights(found.listed(), *arguments)
+        limited = any(one.dropped_by in (DURATION_LIMIT, SEGMENT_LIMIT) for one in plan.dropped)
+        limited = limited or len(plan.kept) == output.max_segments  # of a long moment no more windows are looked for
+        return Choice(len(moments), tuple(sorted(one.span for one in plan.kept)), limited)
+
+    def _moments(self, found: Candidates, detection: DetectionSettings) -> list[Moment]:
+        """Events widened, clamped and merged: what `plan_highlights` does, on whole columns."""
+        processing, end_s = self._settings.processing, max(0.0, self._duration_s)
+        padding_s = processing.context_padding_s
+        starts_s = (found.starts_s - detection.event_lookback_s - padding_s).clip(0.0, end_s)
+        ends_s = (found.ends_s + padding_s).clip(0.0, end_s)
+        is_kept = found.is_event & (ends_s - starts_s >= SHORTEST_S - ROUNDING_S)
+        starts_s, ends_s, scores = starts_s[is_kept], ends_s[is_kept], found.scores[is_kept]
+        if not len(starts_s):
+            return []
+        reached_s = np.maximum.accumulate(ends_s)
+        first = np.flatnonzero(np.append(True, starts_s[1:] - reached_s[:-1] > processing.merge_gap_s))
+        last = np.append(first[1:], len(starts_s)) - 1
+        columns = starts_s[first], reached_s[last], np.add.reduceat(scores, first)
+        return [
+            Moment(Span(start_s, end_s), score) for start_s, end_s, score in zip(*map(_listed, columns), strict=True)
+        ]
+
+
+def _listed(column: NDArray[np.float64]) -> list[float]:
+    values: list[float] = column.tolist()
+    return values
+
+
+@dataclass
+class _Walk:
+    """The best highlights that fit, best first. A long moment is looked into only when its score makes it the next.
+
+    No window of a moment scores more than the whole, and none that is left more than one that was taken.
+    """
+
+    windows: Windows
+    output: OutputSettings
+    limited: bool = False
+    _next: list[tuple[float, int, Span, int]] = field(default_factory=list)
+    _inside: dict[int, tuple[Moment, Span]] = field(default_factory=dict)  # where a window was found
+    _numbers: count[int] = field(default_factory=lambda: count(1))
+
+    def best_of(self, moments: Iterable[Moment]) -> list[Span]:
+        long_s = self.windows.limit_s + ROUNDING_S
+        for moment in moments:
+            self._push(moment.score, moment.span, None if moment.span.duration_s <= long_s else (moment, moment.span))
+        kept: list[Span] = []
+        left_s = self.output.max_duration_s + ROUNDING_S
+        while self._next and len(kept) < self.output.max_segments and left_s >= SHORTEST_S - ROUNDING_S:
+            _, is_known, span, number = heapq.heappop(self._next)
+            inside = self._inside.get(number)
+            if inside is not None and self.windows.limit_s > left_s:
+                self.limited = True  # nor will any other window fit
+            elif inside is not None and not is_known:
+                self._offer(*inside)
+            elif span.duration_s > left_s:
+                self.limited = True
+            else:
+                kept.append(span)
+                left_s -= span.duration_s
+                if inside is not None:
+                    self._offer_beside(span, *inside)
+        self.limited = self.limited or bool(self._next)
+        return kept
+
+    def _offer_beside(self, taken: Span, moment: Moment, rest: Span) -> None:
+        self._offer(moment, Span(rest.start_s, taken.start_s - self.windows.gap_s))
+        self._offer(moment, Span(taken.end_s + self.windows.gap_s, rest.end_s))
+
+    def _offer(self, moment: Moment, rest: Span) -> None:
+        """The best window of what is left of a moment, with its share of the moment's score."""
+        limit_s = self.windows.limit_s
+        if rest.duration_s < limit_s - ROUNDING_S or limit_s < SHORTEST_S - ROUNDING_S:
+            return
+        window, whole = self.windows.richest(rest), self.windows.energy_of(moment.span)
+        share = self.windows.energy_of(window) / whole if whole > 0 else limit_s / moment.span.duration_s
+        self._push(moment.score * share, window, (moment, rest), is_known=True)
+
+    def _push(self, score: float, span: Span, inside: tuple[Moment, Span] | None, is_known: bool = False) -> None:
+        """What might be better comes before what is known to be as good; equals come in order of time."""
+        number = next(self._numbers)
+        if inside is not None:
+            self._inside[number] = inside
+        heapq.heappush(self._next, (-score, int(is_known or inside is None), span, number))
+
+
+def compared(now: Choice, then: Choice) -> Picked:
+    """What a threshold picks, and how that differs from what is picked now."""
+    same = common(now.shown, then.shown)
+    return Picked(
+        moments=then.moments,
+        clips=len(then.shown),
+        seconds=sum(span.duration_s for span in then.shown),
+        limited=int(then.limited),
+        came=len(then.shown) - same,
+        went=len(now.shown) - same,
+    )
+
+
+def common(before: Sequence[Span], after: Sequence[Span]) -> int:
+    """How many highlights, of two lists in order of time, are the same; each has at most one that it can be."""
+    same, first = 0, 0
+    for span in after:
+        while first < len(before) and before[first].end_s <= span.start_s:
+            first += 1
+        for other in before[first:]:
+            if other.start_s >= span.end_s:
+                break
+            if span.overlap_s(other) > SAME_SHARE * max(span.duration_s, other.duration_s):
+                same += 1
+                break
+    return same
