@@ -67,7 +67,7 @@ class LaunchedProject:
         return dagster_home(self.settings)
 
     @property
-    def spool(self) -> LaunchQueue:
+    def launch_queue(self) -> LaunchQueue:
         return LaunchQueue(self.home)
 
     def instance(self) -> dg.DagsterInstance:
@@ -123,7 +123,7 @@ class LaunchedProject:
 
     def ends(self, run_id: str, timeout_s: float = 90.0) -> dg.DagsterRunStatus:
         """Waits for the run's end, and for the supervisor to be done with it."""
-        eventually(lambda: run_id not in self.spool.run_ids(), f"the run {run_id} ended", timeout_s)
+        eventually(lambda: run_id not in self.launch_queue.run_ids(), f"the run {run_id} ended", timeout_s)
         return self.status(run_id)
 
     def messages(self, run_id: str) -> list[str]:
@@ -133,19 +133,19 @@ class LaunchedProject:
     # --- killing
 
     def supervisor(self) -> int:
-        eventually(lambda: (self.spool.supervisor() or {}).get("pid"), "a supervisor lives")
-        card = self.spool.supervisor()
+        eventually(lambda: (self.launch_queue.supervisor() or {}).get("pid"), "a supervisor lives")
+        card = self.launch_queue.supervisor()
         assert card is not None
         return int(card["pid"])
 
     def restart_supervisor(self) -> None:
-        eventually(lambda: self.spool.supervisor() is None, "the supervisor is gone")
+        eventually(lambda: self.launch_queue.supervisor() is None, "the supervisor is gone")
         ensure_supervisor(self.home)
 
     def child_of(self, run_id: str) -> int:
         """The process that carries a run."""
-        eventually(lambda: getattr(self.spool.get(run_id), "pid", None), "a child carries the run")
-        launch = self.spool.get(run_id)
+        eventually(lambda: getattr(self.launch_queue.get(run_id), "pid", None), "a child carries the run")
+        launch = self.launch_queue.get(run_id)
         assert launch is not None and launch.pid is not None
         return launch.pid
 
@@ -168,7 +168,7 @@ def launched_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     try:
         yield project
     finally:
-        card = project.spool.supervisor()
+        card = project.launch_queue.supervisor()
         if card is not None and card["pid"] is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(card["pid"], signal.SIGKILL)

@@ -86,13 +86,13 @@ class Runs:
     def close_abandoned(self) -> int:
         """End the runs whose process is gone, so that none stays started for ever."""
         with open_instance(self._settings) as instance:
-            spool = LaunchQueue(Path(instance.root_directory))
-            return close_abandoned(instance, spool, open_manifest(self._settings), UNFINISHED)
+            launch_queue = LaunchQueue(Path(instance.root_directory))
+            return close_abandoned(instance, launch_queue, open_manifest(self._settings), UNFINISHED)
 
-    def adopt(self, spool: LaunchQueue) -> None:
+    def adopt(self, launch_queue: LaunchQueue) -> None:
         """Runs that were launched and are in nobody's hands: whoever launched them died before saying so."""
         with open_instance(self._settings) as instance:
-            adopt(instance, spool)
+            adopt(instance, launch_queue)
 
     def announce_cancel(self, run_id: str) -> None:
         """Tell Dagster that a run is about to be stopped on purpose; unannounced, it would count as a failure."""
@@ -118,26 +118,26 @@ class Runs:
                 say(instance, run)
 
 
-def adopt(instance: dg.DagsterInstance, spool: LaunchQueue) -> int:
+def adopt(instance: dg.DagsterInstance, launch_queue: LaunchQueue) -> int:
     """What was launched a moment ago may still be on its way into the spool."""
     launched = [*LAUNCHED, dg.DagsterRunStatus.CANCELING]
     before = datetime.now(UTC) - timedelta(seconds=SPOOLING_S)
     runs = instance.get_runs(dg.RunsFilter(statuses=launched, updated_before=before))
-    known = spool.run_ids()
+    known = launch_queue.run_ids()
     strays = [run for run in runs if run.run_id not in known and owner_of(run.tags) is None]
     for run in strays:
-        spool.add(launch_of(run))
+        launch_queue.add(launch_of(run))
         if run.status is dg.DagsterRunStatus.CANCELING:
-            spool.ask_to_stop(run.run_id)
+            launch_queue.ask_to_stop(run.run_id)
     return len(strays)
 
 
 def close_abandoned(
-    instance: dg.DagsterInstance, spool: LaunchQueue, manifest: Manifest, statuses: Sequence[dg.DagsterRunStatus]
+    instance: dg.DagsterInstance, launch_queue: LaunchQueue, manifest: Manifest, statuses: Sequence[dg.DagsterRunStatus]
 ) -> int:
     """End the runs whose process is gone, unless a supervisor goes on with them."""
     runs = instance.get_runs(dg.RunsFilter(job_name=PROCESS_VIDEO, statuses=list(statuses)))
-    carried = spool.run_ids()
+    carried = launch_queue.run_ids()
     abandoned = [run for run in runs if run.run_id not in carried and is_abandoned(run, manifest)]
     for run in abandoned:
         internals.report_worker_died(instance, run, "The process that executed this run is gone.")

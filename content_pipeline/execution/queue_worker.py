@@ -34,7 +34,7 @@ class Worker:
         self._runs = Runs(settings, compose)
         self._of_jobs = JobSettings(compose)
         self._watcher = watcher
-        self._hands = JobExecutor(settings, manifest, self._runs, settings.worker_count, watcher, self._ended)
+        self._executor = JobExecutor(settings, manifest, self._runs, settings.worker_count, watcher, self._ended)
         self._waiting: list[str] | None = None
 
     def work(
@@ -50,16 +50,16 @@ class Worker:
         try:
             while True:
                 left = self._fill(left)
-                if not self._hands.held and (left == 0 or not self._has_more(paused())):
+                if not self._executor.held and (left == 0 or not self._has_more(paused())):
                     return
-                self._hands.turn()
+                self._executor.turn()
         except BaseException:
-            for held in self._hands.drain():
+            for held in self._executor.drain():
                 self._watcher.ended(replace(held.outcome, status=str(State.PENDING), note=INTERRUPTED))
             raise
 
     def _fill(self, left: int | None) -> int | None:
-        while self._hands.has_room and left != 0:
+        while self._executor.has_room and left != 0:
             claimed = self._claim()
             if claimed is None:
                 return left
@@ -71,13 +71,13 @@ class Worker:
     def _claim(self) -> Job | None:
         """The next job that is due; of named ones, a window at a time."""
         claim = partial(
-            self._manifest.claim, self._hands.id, hash_of=lambda job: self._of_jobs.hash_of(job, self._settings)
+            self._manifest.claim, self._executor.id, hash_of=lambda job: self._of_jobs.hash_of(job, self._settings)
         )
         if self._waiting is None:
-            return next(iter(self._hands.with_database_retry(claim)), None)
+            return next(iter(self._executor.with_database_retry(claim)), None)
         for start in range(0, len(self._waiting), CLAIM_FROM):
             window = self._waiting[start : start + CLAIM_FROM]
-            if claimed := self._hands.with_database_retry(partial(claim, job_ids=window)):
+            if claimed := self._executor.with_database_retry(partial(claim, job_ids=window)):
                 self._waiting.remove(claimed[0].job_id)
                 return claimed[0]
         return None
@@ -101,12 +101,12 @@ class Worker:
         held = ActiveJob(job.job_id, job, outcome, job.config_hash)
         errand = Assignment(job, cores=self._cores())
         log = log_path(self._settings, f"{job.job_id}-{job.claim_count}")
-        self._hands.start(held, errand, settings, self._of_jobs.runs_with(settings), log)
+        self._executor.start(held, errand, settings, self._of_jobs.runs_with(settings), log)
 
     def _cores(self) -> int:
         """How many cores a child may use: all of them for the last video of a batch."""
         slots = self._settings.worker_count
-        at_work = slots if self._waiting is None else min(slots, len(self._hands.held) + 1 + len(self._waiting))
+        at_work = slots if self._waiting is None else min(slots, len(self._executor.held) + 1 + len(self._waiting))
         return max(1, slots // max(1, at_work))
 
     def _ended(self, held: ActiveJob, outcome: Outcome) -> None:

@@ -171,7 +171,7 @@ class Dev:
         }
 
     @property
-    def spool(self) -> LaunchQueue:
+    def launch_queue(self) -> LaunchQueue:
         return LaunchQueue(self.state / "dagster")
 
     def processes(self, *words: str) -> list[int]:
@@ -234,11 +234,11 @@ def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings):
     shutil.copy(recordings["killed"], dev.library / "killed.mp4")
     eventually(lambda: (job := dev.job("killed.mp4")) is not None and job.run_id is not None, "it is being done")
     run = dev.job("killed.mp4").run_id
-    first = dev.spool.get(run).pid
+    first = dev.launch_queue.get(run).pid
     for pid in dev.processes("dagster._daemon") + dev.processes("api grpc"):
         os.kill(pid, signal.SIGKILL)
-    assert dev.spool.get(run).pid == first, "a run does not need the daemon"
-    os.kill(dev.spool.supervisor()["pid"], signal.SIGKILL)
+    assert dev.launch_queue.get(run).pid == first, "a run does not need the daemon"
+    os.kill(dev.launch_queue.supervisor()["pid"], signal.SIGKILL)
     for pid in dev.processes("dagster._daemon"):
         os.kill(pid, signal.SIGKILL)
     dev.configure()
@@ -254,7 +254,7 @@ def test_a_run_that_is_terminated_in_the_ui_ends_as_cancelled_with_its_job(dev: 
     eventually(lambda: (job := dev.job("long.mp4")) is not None and job.run_id is not None, "it is being done")
     run = dev.job("long.mp4").run_id
     eventually(lambda: dev.runs()[run] == "STARTED", "the run has started")  # before that, Dagster refuses
-    child = dev.spool.get(run).pid
+    child = dev.launch_queue.get(run).pid
     mutation = "mutation($id: String!) { terminateRun(runId: $id) { __typename } }"
     assert dev.graphql(mutation, id=run)["data"]["terminateRun"]["__typename"] == "TerminateRunSuccess"
     eventually(lambda: dev.runs()[run] == "CANCELED", "the run is cancelled", 20)
@@ -308,8 +308,12 @@ def test_everything_is_killed_at_random_and_every_recording_is_done_once(dev: De
     while time.monotonic() < until_s and not all(dev.is_done(name) for name in names):
         time.sleep(chance.uniform(0.5, 6))
         kinds = {
-            "child": [pid for run in dev.spool.run_ids() if (launch := dev.spool.get(run)) and (pid := launch.pid)],
-            "supervisor": [(dev.spool.supervisor() or {}).get("pid")],
+            "child": [
+                pid
+                for run in dev.launch_queue.run_ids()
+                if (launch := dev.launch_queue.get(run)) and (pid := launch.pid)
+            ],
+            "supervisor": [(dev.launch_queue.supervisor() or {}).get("pid")],
             "daemon": dev.processes("dagster._daemon"),
             "code server": dev.processes("api grpc"),
             "UI": dev.processes("dagster_webserver"),

@@ -135,7 +135,7 @@ def test_a_file_that_kills_its_worker_is_put_aside_and_the_others_finish(game: L
     killed: set[int] = set()
 
     def kill_its_worker() -> bool:
-        launch = game.spool.get(runs["poison.mp4"])
+        launch = game.launch_queue.get(runs["poison.mp4"])
         if launch is not None and launch.pid is not None and launch.pid not in killed:
             killed.add(launch.pid)
             os.kill(launch.pid, signal.SIGSEGV)
@@ -181,7 +181,7 @@ def test_a_run_is_terminated_before_a_worker_took_it(game: LaunchedProject):
     game.set(KILL_AT="identified")
     (run,) = game.launch_due().values()
     eventually(lambda: game.supervisor(), "a supervisor")
-    eventually(lambda: game.spool.supervisor() is None, "it died")
+    eventually(lambda: game.launch_queue.supervisor() is None, "it died")
     with game.instance() as instance:
         assert instance.run_launcher.terminate(run)
     assert game.ends(run, 30) is CANCELED
@@ -226,7 +226,7 @@ def test_a_drained_supervisor_gives_back_what_does_not_end_in_time_and_the_run_g
     (run,) = long_game.launch_due().values()
     eventually(lambda: "detections" in _steps_started(long_game, run), "it is under way")
     os.kill(long_game.supervisor(), signal.SIGTERM)
-    eventually(lambda: long_game.spool.supervisor() is None, "it is gone", 20)
+    eventually(lambda: long_game.launch_queue.supervisor() is None, "it is gone", 20)
     job = long_game.job("game.mp4")
     assert (job.status, job.attempt_count, job.crash_count) == (State.PENDING, 0, 0)
     assert long_game.status(run) is dg.DagsterRunStatus.STARTED
@@ -245,7 +245,7 @@ def test_a_supervisor_stops_when_it_is_idle_and_leaves_nothing_behind(game: Laun
     (run,) = game.launch_due().values()
     assert game.ends(run) is SUCCESS
     eventually(lambda: not game.leftovers(), "nothing is left", 30)
-    assert game.spool.supervisor() is None
+    assert game.launch_queue.supervisor() is None
 
 
 def test_the_health_of_a_run_is_told_and_its_worker_described(long_game: LaunchedProject):
@@ -270,7 +270,7 @@ def test_a_launch_that_cannot_be_understood_stops_no_other(game: LaunchedProject
     (run,) = game.launch_due().values()
     assert game.ends(run) is SUCCESS
     assert game.ends(strange) is FAILURE
-    assert "not-json" not in game.spool.run_ids()
+    assert "not-json" not in game.launch_queue.run_ids()
 
 
 def test_a_run_that_a_person_executes_again_counts_as_one_by_hand(game: LaunchedProject):
@@ -319,7 +319,7 @@ def test_a_supervisor_that_hangs_is_replaced(long_game: LaunchedProject):
         health = instance.run_launcher.check_run_worker_health(instance.get_run_by_id(run))
         assert health.status.value == "FAILED"
     ensure_supervisor(long_game.home)
-    eventually(lambda: (long_game.spool.supervisor() or {}).get("pid") not in (None, hung), "another one lives")
+    eventually(lambda: (long_game.launch_queue.supervisor() or {}).get("pid") not in (None, hung), "another one lives")
     with long_game.instance() as instance:
         instance.run_launcher.terminate(run)
     assert long_game.ends(run) is CANCELED
@@ -406,7 +406,7 @@ def test_a_force_reaches_the_supervisor_and_outlives_its_children(two_highlights
     before = {path: path.stat().st_ino for path in artifacts.glob("*/*/*")}
     _ask(game, "-o", str(game.output), "--force")
     os.kill(game.supervisor(), signal.SIGKILL)
-    eventually(lambda: game.spool.supervisor() is None, "the supervisor is gone")
+    eventually(lambda: game.launch_queue.supervisor() is None, "the supervisor is gone")
     game.set(KILL_AT="child:detections_sealed")  # for the next one
     (run,) = game.launch_due().values()
     assert game.ends(run) is SUCCESS

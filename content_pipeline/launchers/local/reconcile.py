@@ -23,12 +23,12 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
     manifest = open_manifest(settings)
     rescued = rescue_orphans(manifest)
     home = Path(instance.root_directory)
-    spool = LaunchQueue(home)
+    launch_queue = LaunchQueue(home)
     # One that was started goes on with another worker; one that never was would only be in the way.
-    closed = close_abandoned(instance, spool, manifest, [dg.DagsterRunStatus.NOT_STARTED])
-    adopted = adopt(instance, spool)
-    orphaned = len(spool.run_ids()) if spool.supervisor() is None else 0
-    if spool.has_work_for(database_of(settings)):
+    closed = close_abandoned(instance, launch_queue, manifest, [dg.DagsterRunStatus.NOT_STARTED])
+    adopted = adopt(instance, launch_queue)
+    orphaned = len(launch_queue.run_ids()) if launch_queue.supervisor() is None else 0
+    if launch_queue.has_work_for(database_of(settings)):
         ensure_supervisor(home, getattr(instance.run_launcher, "idle_s", IDLE_S))
     swept = ArtifactStore(settings.state_dir.absolute() / "artifacts").sweep()
     rebuilt = rebuild(instance, manifest, REBUILD_BUDGET_S)

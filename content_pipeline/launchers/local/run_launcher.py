@@ -67,7 +67,7 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
         return Path(self._instance.root_directory)
 
     @property
-    def _spool(self) -> LaunchQueue:
+    def _launch_queue(self) -> LaunchQueue:
         return LaunchQueue(self._home)
 
     # --- launching
@@ -84,7 +84,7 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
         self._hand_over(context.dagster_run)
 
     def _hand_over(self, run: dg.DagsterRun) -> None:
-        self._spool.add(launch_of(run))
+        self._launch_queue.add(launch_of(run))
         ensure_supervisor(self._home, self._idle_s)
         self._instance.report_engine_event(f"Handed to the workers of {self._home}.", run)
 
@@ -96,11 +96,11 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
             return False
         if run.status is not dg.DagsterRunStatus.CANCELING:
             self._instance.report_run_canceling(run)
-        if owner_of(run.tags) is not None and self._spool.get(run_id) is None:
+        if owner_of(run.tags) is not None and self._launch_queue.get(run_id) is None:
             return self._terminate_elsewhere(run)
-        if self._spool.get(run_id) is None:
-            self._spool.add(launch_of(run))
-        self._spool.ask_to_stop(run_id)
+        if self._launch_queue.get(run_id) is None:
+            self._launch_queue.add(launch_of(run))
+        self._launch_queue.ask_to_stop(run_id)
         ensure_supervisor(self._home, self._idle_s)
         return True
 
@@ -121,11 +121,11 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Dead only when that is sure: a run that is not known to be lost is left alone."""
-        launch = self._spool.get(run.run_id)
+        launch = self._launch_queue.get(run.run_id)
         if launch is None:
             return self._health_elsewhere(run)
-        card = self._spool.supervisor()
-        if card is None or self._spool.is_hung(card):
+        card = self._launch_queue.supervisor()
+        if card is None or self._launch_queue.is_hung(card):
             return CheckRunHealthResult(WorkerStatus.FAILED, "the supervisor of the workers is gone or hangs")
         return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=launch.worker)
 
@@ -139,7 +139,7 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
         return CheckRunHealthResult(WorkerStatus.FAILED, "no process executes this run")
 
     def get_run_worker_debug_info(self, run: dg.DagsterRun, include_container_logs: bool | None = True) -> str | None:
-        launch, supervisor = self._spool.get(run.run_id), self._spool.supervisor()
+        launch, supervisor = self._launch_queue.get(run.run_id), self._launch_queue.supervisor()
         if launch is None:
             return f"not executed by the workers; owner {owner_of(run.tags)}"
         alive = "gone" if supervisor is None else f"alive (pid {supervisor['pid']})"
@@ -151,7 +151,7 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
     def join(self, timeout: int = 30) -> None:
         """Wait until nothing is launched any more."""
         deadline = time.monotonic() + timeout
-        while self._spool.run_ids() and time.monotonic() < deadline:
+        while self._launch_queue.run_ids() and time.monotonic() < deadline:
             time.sleep(0.1)
 
     def dispose(self) -> None:

@@ -54,14 +54,14 @@ class Supervisor:
     def __init__(
         self, home: Path, settings: Settings, compose: Compose, watcher: Watcher, idle_s: float | None
     ) -> None:
-        self._spool = LaunchQueue(home)
+        self._launch_queue = LaunchQueue(home)
         self._database = database_of(settings)
         self._settings = settings
         self._idle_s = idle_s
         self._manifest = open_manifest(settings, patience_s=settings.queue.give_up_s)
         self._runs = Runs(settings, compose)
         self._watcher = watcher
-        self._hands = JobExecutor(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)
+        self._executor = JobExecutor(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)
         self._of_jobs = JobSettings(compose)
         self._waiting: dict[str, _Waiting] = {}
         self._carried: dict[str, Launch] = {}
@@ -74,7 +74,7 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._asked_to_drain)
         card = {
-            "worker": self._hands.id,
+            "worker": self._executor.id,
             "pid": os.getpid(),
             "build": build(),
             "manifest": manifest_identity(self._settings),
@@ -84,12 +84,12 @@ class Supervisor:
         queue = self._settings.queue
         patience_s = queue.grace_s + queue.give_up_s + HAND_OVER_S if in_place_of_another else HAND_OVER_S
         while True:
-            with self._spool.supervising(card, patience_s) as alone:
+            with self._launch_queue.supervising(card, patience_s) as alone:
                 if not alone:
                     return False
                 self._work()
             # A launch that came while the lock was given up found a supervisor, and started none.
-            if self._drain_by_s is not None or not self._spool.has_work_for(self._database):
+            if self._drain_by_s is not None or not self._launch_queue.has_work_for(self._database):
                 return True
 
     def _work(self) -> None:
@@ -102,18 +102,18 @@ class Supervisor:
             while not self._is_done():
                 self._tick()
         finally:
-            for held in self._hands.drain():
+            for held in self._executor.drain():
                 self._watcher.ended(replace(held.outcome, status="pending", note="handed over"))
             self._sweep()
 
     def _tick(self) -> None:
         """One round. While the disk is full or the manifest away, children work on, and leases may run out."""
         try:
-            self._spool.beat()
+            self._launch_queue.beat()
             self._take_in()
             self._handle_stop_requests()
             self._fill()
-            self._hands.turn()
+            self._executor.turn()
         except EnvironmentalError as error:
             self._warn(f"{error} {error.hint}")
             time.sleep(ASK_AGAIN_S)
@@ -133,7 +133,7 @@ class Supervisor:
 
     def _is_done(self) -> bool:
         now_s = time.monotonic()
-        if self._hands.held:
+        if self._executor.held:
             self._busy_s = now_s
             return self._drain_by_s is not None and now_s > self._drain_by_s
         if self._drain_by_s is not None:
@@ -148,14 +148,14 @@ class Supervisor:
         """What a supervisor before this one left behind: its jobs come back, its runs go on."""
         rescue_orphans(self._manifest)
         self._sweep()
-        self._runs.adopt(self._spool)
+        self._runs.adopt(self._launch_queue)
 
     def _sweep(self) -> None:
         ArtifactStore(self._settings.state_dir.absolute() / "artifacts").sweep()
 
     def _take_in(self) -> None:
-        for run_id in self._spool.run_ids() - self._waiting.keys() - self._carried.keys():
-            launch = self._spool.get(run_id)
+        for run_id in self._launch_queue.run_ids() - self._waiting.keys() - self._carried.keys():
+            launch = self._launch_queue.get(run_id)
             if launch is not None:
                 self._waiting[run_id] = _Waiting(launch)
 
@@ -167,7 +167,7 @@ class Supervisor:
         for one in sorted(due, key=lambda one: (-one.launch.priority, one.launch.launched_at)):
             if not self._serves(one.launch):
                 self._put_off(one, f"its manifest is not this worker's ({self._settings.manifest_url})")
-            elif self._hands.has_room:
+            elif self._executor.has_room:
                 self._try_to_start(one)
 
     def _serves(self, launch: Launch) -> bool:
@@ -185,7 +185,9 @@ class Supervisor:
         try:
             settings = self._settings_of(launch)
             hash_of = partial(self._of_jobs.hash_of, settings=settings)
-            decision = self._hands.with_database_retry(lambda: admit(launch, self._manifest, self._hands.id, hash_of))
+            decision = self._executor.with_database_retry(
+                lambda: admit(launch, self._manifest, self._executor.id, hash_of)
+            )
         except EnvironmentalError as error:
             decision = NotYet(str(error))
         except PipelineError as error:
@@ -229,21 +231,21 @@ class Supervisor:
     def _start(self, launch: Launch, held: ActiveJob, settings: Settings) -> None:
         log = log_path(settings, f"run-{launch.run_id}")
         errand = Assignment(held.job, launch.run_id, cores=self._cores())
-        pid = self._hands.start(held, errand, settings, self._of_jobs.runs_with(settings), log)
-        self._carried[launch.run_id] = self._spool.note_child(launch, self._hands.id, pid, log)
+        pid = self._executor.start(held, errand, settings, self._of_jobs.runs_with(settings), log)
+        self._carried[launch.run_id] = self._launch_queue.note_child(launch, self._executor.id, pid, log)
 
     def _cores(self) -> int:
         """How many cores a child may use: all of them when nothing else is to be done."""
         slots = self._settings.worker_count
-        return max(1, slots // min(slots, len(self._hands.held) + len(self._waiting) + 1))
+        return max(1, slots // min(slots, len(self._executor.held) + len(self._waiting) + 1))
 
     # --- ending
 
     def _handle_stop_requests(self) -> None:
         """Runs that a person terminated."""
-        for run_id in self._spool.asked_to_stop():
+        for run_id in self._launch_queue.asked_to_stop():
             if run_id in self._carried:
-                self._hands.stop(self._hands.held[run_id])
+                self._executor.stop(self._executor.held[run_id])
                 continue
             waiting = self._waiting.pop(run_id, None)
             if waiting is not None and waiting.launch.job_tag is not None and self._serves(waiting.launch):
@@ -253,7 +255,7 @@ class Supervisor:
 
     def _ended(self, held: ActiveJob, outcome: Outcome) -> None:
         if held.run_status is not None or ((held.failure or held.outdated) and not held.lost):
-            self._spool.remove(held.name)  # the child has ended the run
+            self._launch_queue.remove(held.name)  # the child has ended the run
         elif outcome.status == State.PENDING and not held.stopped:
             self._runs.note(held.name, f"{outcome.error}. The run continues in another process.")
             self._waiting[held.name] = _Waiting(self._carried[held.name])
@@ -266,4 +268,4 @@ class Supervisor:
     def _end(self, run_id: str, why: str, cancelled: bool = False) -> None:
         end = self._runs.end_as_cancelled if cancelled else self._runs.end_as_failed
         end(run_id, why)
-        self._spool.remove(run_id)
+        self._launch_queue.remove(run_id)

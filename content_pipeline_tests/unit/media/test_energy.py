@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
 from content_pipeline.errors import BadSettings, CorruptMedia, NoAudio
+from content_pipeline.media.curves import parallel_energy
 from content_pipeline.media.curves.measure import Energy, measure
 from content_pipeline.media.curves.medians import GROUP
 from content_pipeline.media.curves.model import FRAME_RATE_HZ, FRAME_SAMPLES, HOP_SAMPLES, SAMPLE_RATE_HZ, Curves
-from content_pipeline.media.curves.model import parallel_energy as parts
 from content_pipeline.media.curves.separation import CurveStream
 from content_pipeline.media.probe import probe
 from content_pipeline.media.source import open_source
@@ -168,7 +168,7 @@ def test_a_recording_of_any_length_has_one_value_per_hop() -> None:
 def test_split_over_processes_the_curves_are_the_same(
     tmp_path: Path, name: str, codec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "SHORTEST_PART_S", 8.0)
+    monkeypatch.setattr(parallel_energy, "SHORTEST_PART_S", 8.0)
     path = write(tmp_path / name, [Piece(scene(31.0, 48_000, 1, bangs(30.0)))], rate_hz=48_000, codec=codec)
     whole, split = measured(path), measured(path, processes=3)
     assert whole.reports == split.reports
@@ -179,7 +179,7 @@ def test_split_over_processes_the_curves_are_the_same(
 def test_a_damaged_recording_gives_the_same_curves_whether_split_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "SHORTEST_PART_S", 8.0)
+    monkeypatch.setattr(parallel_energy, "SHORTEST_PART_S", 8.0)
     path = write(tmp_path / "a.mp4", [Piece(scene(31.0, 44_100))], rate_hz=44_100, codec="aac")
     mark_dirty(path, first=900, count=10)
     whole, split = measured(path), measured(path, processes=2)
@@ -192,12 +192,12 @@ def test_a_damaged_recording_gives_the_same_curves_whether_split_or_not(
 def test_recordings_that_were_joined_are_split_over_processes_with_the_same_result(
     tmp_path: Path, overlap: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "SHORTEST_PART_S", 8.0)
+    monkeypatch.setattr(parallel_energy, "SHORTEST_PART_S", 8.0)
     piece = write(tmp_path / "piece.mp4", [Piece(scene(5.0, 44_100, 1, bangs(5.0)))], rate_hz=44_100, codec="aac")
     path = repeat(piece, tmp_path / "joined.mp4", 7, overlap)
     with opened(path) as (source, info):
-        task = parts.TrackTask(source, info, 0, MARGIN[1], lambda fraction: None)
-        whole, split = parts.measure_whole(task), parts.measure_in_parts(task, 3)
+        task = parallel_energy.TrackTask(source, info, 0, MARGIN[1], lambda fraction: None)
+        whole, split = parallel_energy.measure_whole(task), parallel_energy.measure_in_parts(task, 3)
     assert split is not None
     assert split[1] == whole[1]
     for curve in CURVES:
@@ -207,18 +207,18 @@ def test_recordings_that_were_joined_are_split_over_processes_with_the_same_resu
 def test_what_cannot_be_split_is_given_up_before_the_rest_of_the_work_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "SHORTEST_PART_S", 8.0)
+    monkeypatch.setattr(parallel_energy, "SHORTEST_PART_S", 8.0)
     path = write(tmp_path / "a.mp4", [Piece(scene(60.0, 44_100))], rate_hz=44_100, codec="aac")
     mark_dirty(path, first=20, count=5)
     seen: list[float] = []
     with opened(path) as (source, info):
-        task = parts.TrackTask(source, info, 0, MARGIN[1], seen.append)
-        assert parts.measure_in_parts(task, 2) is None
+        task = parallel_energy.TrackTask(source, info, 0, MARGIN[1], seen.append)
+        assert parallel_energy.measure_in_parts(task, 2) is None
     assert max(seen, default=0.0) < 0.3
 
 
 def test_helpers_are_gone_when_measuring_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "SHORTEST_PART_S", 8.0)
+    monkeypatch.setattr(parallel_energy, "SHORTEST_PART_S", 8.0)
     measured(write(tmp_path / "a.mov", [Piece(scene(20.0, 22_050))], rate_hz=22_050), processes=2)
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)

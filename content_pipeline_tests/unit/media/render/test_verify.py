@@ -34,11 +34,11 @@ def _shortened(montage: Montage) -> Montage:
 
 @pytest.mark.parametrize("spoil", [_longer, _cut_elsewhere, _without_sound, _shortened])
 def test_a_montage_that_is_not_what_it_says_is_refused(
-    mark_dirty: Callable[[Montage], Montage], sample_folder: Path, tmp_path: Path
+    spoil: Callable[[Montage], Montage], sample_folder: Path, tmp_path: Path
 ) -> None:
     rendered = render(samples.recording(sample_folder, "plain.mp4"), [Span(1.2, 2.4), Span(4.0, 5.1)], tmp_path)
     with pytest.raises(CorruptMedia):
-        verify_montage(mark_dirty(rendered.montage))
+        verify_montage(spoil(rendered.montage))
 
 
 def test_a_montage_far_from_the_plan_is_refused(sample_folder: Path, tmp_path: Path) -> None:

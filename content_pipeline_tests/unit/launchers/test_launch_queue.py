@@ -14,7 +14,7 @@ from content_pipeline.system.process_identity import here, this_process
 
 
 @pytest.fixture
-def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def launch_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(spool_module, "LAST_CHANCE_S", 0.5)
     found = LaunchQueue(tmp_path)
     with found.supervising(card(this_worker()), 0.0) as alone:
@@ -26,40 +26,40 @@ def card(worker: str) -> dict:
     return {"worker": worker, "pid": os.getpid(), "build": "1", "lease_s": 1.0}
 
 
-def silent_for(spool: LaunchQueue, seconds: float) -> None:
+def silent_for(launch_queue: LaunchQueue, seconds: float) -> None:
     """As if the last beat was so long ago."""
     then_ns = time.monotonic_ns() - int(seconds * 1e9)
-    os.utime(spool._beat_file(), ns=(then_ns, then_ns))
+    os.utime(launch_queue._beat_file(), ns=(then_ns, then_ns))
 
 
-def test_a_supervisor_that_is_silent_for_long_hangs(spool: LaunchQueue):
-    assert not spool.is_hung(card(this_worker()))
-    silent_for(spool, HUNG_S - 5)
-    assert not spool.is_hung(card(this_worker()))
-    silent_for(spool, HUNG_S + 1)
-    assert spool.is_hung(card(this_worker()))
+def test_a_supervisor_that_is_silent_for_long_hangs(launch_queue: LaunchQueue):
+    assert not launch_queue.is_hung(card(this_worker()))
+    silent_for(launch_queue, HUNG_S - 5)
+    assert not launch_queue.is_hung(card(this_worker()))
+    silent_for(launch_queue, HUNG_S + 1)
+    assert launch_queue.is_hung(card(this_worker()))
 
 
-def test_a_clock_that_is_set_hangs_nobody(spool: LaunchQueue):
+def test_a_clock_that_is_set_hangs_nobody(launch_queue: LaunchQueue):
     """The wall clock an hour on, or back: files are that much older, or of the future."""
     for jump_s in (3600, -3600):
-        os.utime(spool._lock_file(), (time.time() - jump_s, time.time() - jump_s))
-        assert not spool.is_hung(card(this_worker()))
+        os.utime(launch_queue._lock_file(), (time.time() - jump_s, time.time() - jump_s))
+        assert not launch_queue.is_hung(card(this_worker()))
 
 
-def test_a_supervisor_that_wakes_up_late_gets_a_last_chance(spool: LaunchQueue):
-    silent_for(spool, 3600)
-    late = threading.Timer(0.2, spool.beat)
+def test_a_supervisor_that_wakes_up_late_gets_a_last_chance(launch_queue: LaunchQueue):
+    silent_for(launch_queue, 3600)
+    late = threading.Timer(0.2, launch_queue.beat)
     late.start()
-    assert not spool.is_hung(card(this_worker()))
+    assert not launch_queue.is_hung(card(this_worker()))
     late.join()
 
 
-def test_a_supervisor_of_another_boot_or_container_is_neither_called_hung_nor_signalled(spool: LaunchQueue):
+def test_a_supervisor_of_another_boot_or_container_is_neither_called_hung_nor_signalled(launch_queue: LaunchQueue):
     """Its pid is this very process's: whoever went by the number alone would end it here."""
-    silent_for(spool, 3600)
+    silent_for(launch_queue, 3600)
     for elsewhere in (replace(here(), boot="another"), replace(here(), namespace="1-1"), None):
         worker = str(replace(this_process(), place=elsewhere))
-        assert not spool.is_hung(card(worker))
+        assert not launch_queue.is_hung(card(worker))
         assert not end_supervisor(card(worker))
     assert not end_supervisor({"pid": os.getpid(), "build": None, "lease_s": 0.0})
