@@ -24,7 +24,7 @@ SAMPLES = 400
 JOBS_A_SECOND = 20_000
 WRITERS, JOBS_EACH = 16, 60
 # What a new job says, and what it says nothing of.
-_PLAIN = "job_id, library, video_path, queue_type, available_at, created_at, updated_at"
+_PLAIN = "job_id, library, subject, kind, available_at, created_at, updated_at"
 _NUMBERS = ("priority", "claim_count", "attempt_count", "max_attempts", "crash_count", "max_crashes")
 _EMPTY = {
     "status": "'pending'",
@@ -153,7 +153,7 @@ def _plain_enqueue(url: str, number: int) -> float:
     began = time.perf_counter()
     cursor.execute("BEGIN")
     for request in requests:
-        cursor.execute(statement, (uuid.uuid4().hex[:26], request.library, request.video_path, "plain", now, now, now))
+        cursor.execute(statement, (uuid.uuid4().hex[:26], request.library, request.subject, "plain", now, now, now))
     connection.commit()
     took_s = time.perf_counter() - began
     connection.close()
@@ -165,7 +165,7 @@ def _plain_work_ms(path: Path) -> float:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("CREATE TABLE jobs (id INTEGER PRIMARY KEY, path TEXT UNIQUE, status TEXT, worker TEXT)")
         connection.execute("CREATE INDEX by_status ON jobs (status)")
-        jobs = [(request.video_path, "pending") for request in _requests(FEW)]
+        jobs = [(request.subject, "pending") for request in _requests(FEW)]
         connection.executemany("INSERT INTO jobs (path, status) VALUES (?, ?)", jobs)
         return _mean_ms(lambda: _plain_work(connection))
 

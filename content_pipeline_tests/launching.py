@@ -76,7 +76,7 @@ class LaunchedProject:
         return open_instance(self.settings)
 
     def job(self, name: str) -> Job:
-        (found,) = [job for job in self.manifest.list() if job.video_path.endswith(name)]
+        (found,) = [job for job in self.manifest.list() if job.subject.endswith(name)]
         return found
 
     # --- launching
@@ -88,7 +88,7 @@ class LaunchedProject:
         """A run for each job that is due, as the dispatching sensor asks for them; run ids by file name."""
         with self.instance() as instance:
             due = due_runs(self.settings, instance, datetime.now(UTC))
-            return {Path(one.job.video_path).name: self._launch(instance, one.partition_key, one.tag) for one in due}
+            return {Path(one.job.subject).name: self._launch(instance, one.partition_key, one.tag) for one in due}
 
     def launch_by_hand(self, video_key: str, *assets: str) -> str:
         with self.instance() as instance:

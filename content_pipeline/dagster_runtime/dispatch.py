@@ -19,7 +19,7 @@ from content_pipeline.execution.worker_identity import this_worker
 from content_pipeline.library.identify import likely_key
 from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, QueueType
+from content_pipeline.manifest.model import Job, JobKind
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.videos import VideoStore
@@ -50,7 +50,7 @@ def due_runs(
     settings: Settings,
     instance: dg.DagsterInstance,
     now: datetime,
-    queue_type: QueueType = QueueType.PROCESSING,
+    kind: JobKind = JobKind.PROCESSING,
 ) -> Sequence[DueRun]:
     manifest = open_manifest(settings)
     under_way = _under_way(instance)
@@ -58,7 +58,7 @@ def due_runs(
     if room <= 0:
         return []
     lowest = None if is_quiet(settings.schedule, now) else BACKFILL_PRIORITY + 1
-    jobs = [job for job in manifest.due(room + len(under_way), lowest, queue_type) if job.job_id not in under_way]
+    jobs = [job for job in manifest.due(room + len(under_way), lowest, kind) if job.job_id not in under_way]
     found = [_delivery(job, instance, manifest) for job in jobs[:room]]
     return [one for one in found if one is not None]
 
@@ -90,9 +90,9 @@ def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Due
 
 
 def _partition_of(job: Job, manifest: Manifest) -> str:
-    if job.queue_type is QueueType.CALIBRATION:
+    if job.kind is JobKind.CALIBRATION:
         return library_key(Path(job.library))
-    return likely_key(Path(job.video_path), Path(job.library), VideoStore(manifest.engine))
+    return likely_key(Path(job.subject), Path(job.library), VideoStore(manifest.engine))
 
 
 def _fail_in_its_place(job: Job, error: BaseException, manifest: Manifest) -> None:
@@ -100,8 +100,8 @@ def _fail_in_its_place(job: Job, error: BaseException, manifest: Manifest) -> No
     if isinstance(error, MissingFile) and not Path(job.library).is_dir():
         error = LibraryOffline(f"{printable(job.library)} does not exist")
     kind = type(error) if isinstance(error, PipelineError) else PipelineError
-    for claimed in manifest.claim(this_worker(), queue_type=job.queue_type, job_ids=[job.job_id]):
-        stage = "calibration" if job.queue_type is QueueType.CALIBRATION else "fingerprint"
+    for claimed in manifest.claim(this_worker(), kind=job.kind, job_ids=[job.job_id]):
+        stage = "calibration" if job.kind is JobKind.CALIBRATION else "fingerprint"
         manifest.fail(claimed.lease, code_of(error), str(error), kind.policy, stage)
 
 

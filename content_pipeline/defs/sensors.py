@@ -22,7 +22,7 @@ from content_pipeline.defs.partitions import register_libraries
 from content_pipeline.errors import PipelineError, printable
 from content_pipeline.launchers.local.reconcile import REBUILD_BUDGET_S, reconcile
 from content_pipeline.library.scan import scan
-from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.model import JobKind
 from content_pipeline.services.planning import Enqueued, Planner, own_output_filter
 from content_pipeline.settings import Settings
 
@@ -113,7 +113,7 @@ def _dispatch_calibrations(current: Current) -> dg.SensorDefinition:
         description="Requests a run for each calibration that was interrupted or is retried.",
     )
     def dispatch_calibrations(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        deliveries = due_runs(current(), context.instance, datetime.now(UTC), QueueType.CALIBRATION)
+        deliveries = due_runs(current(), context.instance, datetime.now(UTC), JobKind.CALIBRATION)
         if not deliveries:
             return dg.SkipReason("No calibration is waiting.")
         register_libraries(context.instance, {Path(one.job.library) for one in deliveries})

@@ -16,7 +16,7 @@ from content_pipeline.execution.worker_identity import is_gone
 from content_pipeline.launchers.local.launch_queue import Launch
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, QueueType, Request
+from content_pipeline.manifest.model import Job, JobKind, Request
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline.manifest.videos import VideoStore
@@ -138,5 +138,5 @@ def _enqueued(key: str, manifest: Manifest) -> Job | Refused:
     if not paths:
         return Refused(f"no file is known for the video {key}; watch its folder, or run `content-ai process` on it")
     manifest.enqueue([Request(str(paths[0].path), str(paths[0].root), video_key=key)])
-    job = manifest.find(QueueType.PROCESSING, str(paths[0].path))
+    job = manifest.find(JobKind.PROCESSING, str(paths[0].path))
     return Refused(f"the job of {key} was removed at this moment; try again") if job is None else job

@@ -33,7 +33,7 @@ from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, Lease, QueueType, Request, Result
+from content_pipeline.manifest.model import Job, JobKind, Lease, Request, Result
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
@@ -146,16 +146,16 @@ class Calibrator:
     def _request(self, folder: Path) -> Request:
         queue, root = self.settings.queue, str(canonical_path(folder))
         return Request(
-            video_path=root,
+            subject=root,
             library=root,
-            queue_type=QueueType.CALIBRATION,
+            kind=JobKind.CALIBRATION,
             max_attempts=queue.max_attempts,
             max_crashes=queue.max_crashes,
             options={name: getattr(self.settings, name).model_dump(mode="json") for name in ASKED_UNDER},
         )
 
     def _claim(self, job_ids: list[str] | None) -> Job | None:
-        claimed = self.manifest.claim(this_worker(), 1, QueueType.CALIBRATION, job_ids)
+        claimed = self.manifest.claim(this_worker(), 1, JobKind.CALIBRATION, job_ids)
         reached("calibration_claimed")
         return claimed[0] if claimed else None
 

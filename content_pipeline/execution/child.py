@@ -131,7 +131,7 @@ class _ChildRun:
 
 
 def _identify(job: Job, manifest: Manifest, moved: Callable[[], None]) -> KnownVideo:
-    path, root = Path(job.video_path), Path(job.library)
+    path, root = Path(job.subject), Path(job.library)
     try:
         return identify(path, root, VideoStore(manifest.engine), moved)
     except MissingFile as error:

@@ -19,7 +19,7 @@ from content_pipeline.failpoints import reached
 from content_pipeline.manifest.breaker import Breaker
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, QueueType
+from content_pipeline.manifest.model import Job, JobKind
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.settings import Settings
 
@@ -88,15 +88,15 @@ class Worker:
             left = [job for job in self._manifest.list(JobFilter(job_ids=self._waiting)) if job.status in CLAIMABLE]
             self._waiting = [job.job_id for job in left]
         elif not paused:
-            counts = self._manifest.counts()[QueueType.PROCESSING]
+            counts = self._manifest.counts()[JobKind.PROCESSING]
             return any(counts[state] for state in CLAIMABLE)
         else:
-            queued = [JobFilter(queue_type=QueueType.PROCESSING, status=state) for state in CLAIMABLE]
+            queued = [JobFilter(kind=JobKind.PROCESSING, status=state) for state in CLAIMABLE]
             left = [job for job_filter in queued for job in self._manifest.list(job_filter)]
         return any(not any(breaker.holds_up(job.library, job.error_code) for breaker in paused) for job in left)
 
     def _start(self, job: Job) -> None:
-        outcome = Outcome(Path(job.video_path), job.video_key, "running")
+        outcome = Outcome(Path(job.subject), job.video_key, "running")
         settings = self._of_jobs.of(job, self._settings)
         held = ActiveJob(job.job_id, job, outcome, job.config_hash)
         errand = Assignment(job, cores=self._cores())

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from content_pipeline.manifest.database import Transaction, connected, transaction
 from content_pipeline.manifest.database_retry import patient
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
-from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.model import JobKind
 from content_pipeline.manifest.schema import PathText, calibrations, job_items, settings_snapshots, videos
 from content_pipeline.manifest.transitions import as_job, delete, insert_for, locked, write_counts
 
@@ -25,7 +25,7 @@ class JobSummary(NamedTuple):
     """The part of a job that a plan looks at; a light record, for there may be 100,000."""
 
     job_id: str
-    video_path: str
+    subject: str
     video_key: str | None
     status: State
     config_hash: str | None
@@ -57,14 +57,14 @@ class Catalog:
         with connected(self._engine) as connection:
             return {row.path: row.signature for row in connection.execute(query)}
 
-    def jobs_under(self, folder: Path, queue_type: QueueType = QueueType.PROCESSING) -> list[JobSummary]:
-        return self._summaries(job_items.c.queue_type == queue_type, *_below(job_items.c.video_path, folder))
+    def jobs_under(self, folder: Path, kind: JobKind = JobKind.PROCESSING) -> list[JobSummary]:
+        return self._summaries(job_items.c.kind == kind, *_below(job_items.c.subject, folder))
 
-    def jobs_at(self, paths: Sequence[Path], queue_type: QueueType = QueueType.PROCESSING) -> list[JobSummary]:
+    def jobs_at(self, paths: Sequence[Path], kind: JobKind = JobKind.PROCESSING) -> list[JobSummary]:
         found: list[JobSummary] = []
         for start in range(0, len(paths), 500):
             chunk = [str(path) for path in paths[start : start + 500]]
-            found += self._summaries(job_items.c.queue_type == queue_type, job_items.c.video_path.in_(chunk))
+            found += self._summaries(job_items.c.kind == kind, job_items.c.subject.in_(chunk))
         return found
 
     def _summaries(self, *conditions: sa.ColumnElement[bool]) -> list[JobSummary]:
@@ -125,7 +125,7 @@ class Catalog:
 
     def unidentified(self, library: Path) -> int:
         """How many of a library's recordings have never been looked into."""
-        its = job_items.c.queue_type == QueueType.PROCESSING, job_items.c.library == str(library)
+        its = job_items.c.kind == JobKind.PROCESSING, job_items.c.library == str(library)
         unknown = sa.select(sa.func.count()).where(*its, job_items.c.video_key.is_(None))
         with connected(self._engine) as connection:
             return int(connection.execute(unknown).scalar_one())
@@ -161,14 +161,14 @@ def _rename(tx: Transaction, rename: Rename) -> None:
     tx.connection.execute(sa.delete(videos).where(videos.c.path == after))
     tx.connection.execute(sa.update(videos).where(videos.c.path == before).values(path=after))
     # Of each queue, the job that comes takes the place of the one that was there.
-    both = sa.select(job_items).where(job_items.c.video_path.in_([before, after])).order_by(job_items.c.job_id)
+    both = sa.select(job_items).where(job_items.c.subject.in_([before, after])).order_by(job_items.c.job_id)
     jobs = [as_job(row) for row in tx.connection.execute(locked(both))]
-    coming = {job.queue_type for job in jobs if job.video_path == before}
-    delete(tx, [job for job in jobs if job.video_path == after and job.queue_type in coming])
-    tx.connection.execute(sa.update(job_items).where(job_items.c.video_path == before).values(video_path=after))
+    coming = {job.kind for job in jobs if job.subject == before}
+    delete(tx, [job for job in jobs if job.subject == after and job.kind in coming])
+    tx.connection.execute(sa.update(job_items).where(job_items.c.subject == before).values(subject=after))
     values = {"root": str(rename.root), "signature": rename.signature, "last_seen": tx.now}
     tx.connection.execute(sa.update(videos).where(videos.c.path == after).values(values))
-    tx.connection.execute(sa.update(job_items).where(job_items.c.video_path == after).values(library=str(rename.root)))
+    tx.connection.execute(sa.update(job_items).where(job_items.c.subject == after).values(library=str(rename.root)))
 
 
 def _below(column: sa.ColumnElement[Any], folder: Path) -> tuple[sa.ColumnElement[bool], ...]:

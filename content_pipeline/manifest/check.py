@@ -60,7 +60,7 @@ def check(engine: sa.Engine, digest_of: Callable[[str], str | None] | None = Non
 _columns = job_items.c
 _JOBS = sa.select(
     _columns.job_id,
-    _columns.queue_type,
+    _columns.kind,
     _columns.status,
     _columns.claim_count,
     _columns.attempt_count,
@@ -190,12 +190,10 @@ def _job_violations(job: Row) -> Iterator[Violation]:
 
 
 def _count_violations(connection: sa.Connection, jobs: Iterable[Row]) -> Iterator[Violation]:
-    true = Counter((job.queue_type, job.status) for job in jobs)
+    true = Counter((job.kind, job.status) for job in jobs)
     total = sa.func.sum(job_counts.c.jobs)
-    query = sa.select(job_counts.c.queue_type, job_counts.c.status, total).group_by(
-        job_counts.c.queue_type, job_counts.c.status
-    )
-    kept = Counter({(queue_type, status): int(number) for queue_type, status, number in connection.execute(query)})
+    query = sa.select(job_counts.c.kind, job_counts.c.status, total).group_by(job_counts.c.kind, job_counts.c.status)
+    kept = Counter({(kind, status): int(number) for kind, status, number in connection.execute(query)})
     for key in sorted(true.keys() | kept.keys()):
         if true[key] != kept[key]:
             yield Violation(Invariant.COUNTS, None, f"{kept[key]} {' '.join(key)} jobs counted, {true[key]} there")

@@ -14,7 +14,7 @@ from content_pipeline.manifest import breakers
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import CLAIMABLE, Move, State
-from content_pipeline.manifest.model import Job, QueueType
+from content_pipeline.manifest.model import Job, JobKind
 from content_pipeline.manifest.schema import attempts, job_items
 from content_pipeline.manifest.transitions import NO_LEASE, as_job, locked, move
 
@@ -23,7 +23,7 @@ def claim(
     tx: Transaction,
     worker_id: str,
     number: int,
-    queue_type: QueueType,
+    kind: JobKind,
     lease_s: float,
     job_ids: Sequence[str] | None,
     hash_of: Callable[[Job], str | None] | None = None,
@@ -37,7 +37,7 @@ def claim(
     gate = breakers.gate(tx)
     if number < 1 or gate.everything_waits:
         return []
-    due = gate.let_through(_due(tx, number, queue_type, gate, job_ids, now_due))[:number]
+    due = gate.let_through(_due(tx, number, kind, gate, job_ids, now_due))[:number]
     if not due:
         return []
     token = new_ulid()
@@ -85,14 +85,14 @@ def claim(
     ]
 
 
-def due(tx: Transaction, number: int, queue_type: QueueType, lowest_priority: int | None = None) -> list[Job]:
+def due(tx: Transaction, number: int, kind: JobKind, lowest_priority: int | None = None) -> list[Job]:
     """The jobs that a claim would take now; they stay where they are."""
     gate = breakers.gate(tx)
     if number < 1 or gate.everything_waits:
         return []
     found: list[Job] = []
     for state, (conditions, is_probe) in product(CLAIMABLE, gate.openings()):
-        query = due_query(tx, queue_type, state, conditions)
+        query = due_query(tx, kind, state, conditions)
         if lowest_priority is not None:
             query = query.where(job_items.c.priority >= lowest_priority)
         found += [as_job(row) for row in tx.connection.execute(query.limit(1 if is_probe else number))]
@@ -107,7 +107,7 @@ def _in_order(jobs: Sequence[Job]) -> list[Job]:
 def _due(
     tx: Transaction,
     number: int,
-    queue_type: QueueType,
+    kind: JobKind,
     gate: breakers.Gate,
     job_ids: Sequence[str] | None,
     now_due: bool,
@@ -115,20 +115,20 @@ def _due(
     """Each state is read in the order of its index, no further than needed; what others hold is passed over."""
     found: list[Job] = []
     for state, (conditions, is_probe) in product(CLAIMABLE, gate.openings()):
-        query = due_query(tx, queue_type, state, conditions, job_ids, now_due).limit(1 if is_probe else number)
+        query = due_query(tx, kind, state, conditions, job_ids, now_due).limit(1 if is_probe else number)
         found += [as_job(row) for row in tx.connection.execute(locked(query, skip=True))]
     return _in_order(found)
 
 
 def due_query(
     tx: Transaction,
-    queue_type: QueueType,
+    kind: JobKind,
     state: State,
     conditions: Sequence[sa.ColumnElement[bool]] = (),
     job_ids: Sequence[str] | None = None,
     now_due: bool = False,
 ) -> sa.Select[Any]:
-    query = sa.select(job_items).where(job_items.c.queue_type == queue_type, job_items.c.status == state, *conditions)
+    query = sa.select(job_items).where(job_items.c.kind == kind, job_items.c.status == state, *conditions)
     if not now_due:
         query = query.where(job_items.c.available_at <= tx.now)
     if job_ids is not None:

@@ -24,7 +24,7 @@ from content_pipeline.manifest.sqlite import on_network_filesystem as on_network
 from content_pipeline.manifest.write_queue import turn
 from content_pipeline.settings.database_url import SECRET_OPTIONS, DatabaseUrl, masked
 
-SCHEMA_VERSION = "0005"
+SCHEMA_VERSION = "0006"
 FOLLOW_TRIES = 10
 
 # A host that vanishes without a word is noticed in a minute, not in the two hours that TCP allows itself.

@@ -14,7 +14,7 @@ from typing import Any
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import QueueType, Request
+from content_pipeline.manifest.model import JobKind, Request
 from content_pipeline.manifest.schema import PathText
 from content_pipeline.manifest.transitions import count
 
@@ -24,7 +24,7 @@ CHUNK = 5000
 _GIVEN = {
     "job_id": "text",
     "library": "text",
-    "video_path": "text",
+    "subject": "text",
     "video_key": "text",
     "priority": "integer",
     "max_attempts": "integer",
@@ -47,9 +47,9 @@ _NEW = {
     "results": "'{}'",
     "cost": "'{}'",
 }
-_SHARED = ("queue_type", "available_at", "created_at", "updated_at")
+_SHARED = ("kind", "available_at", "created_at", "updated_at")
 _INTO = f"INSERT INTO job_items ({', '.join((*_GIVEN, *_SHARED, *_NEW))})"
-_ONCE = "ON CONFLICT (queue_type, video_path) DO NOTHING"
+_ONCE = "ON CONFLICT (kind, subject) DO NOTHING"
 _CONSTANTS = ", ".join(_NEW.values())
 
 _SQLITE = f"{_INTO} VALUES ({', '.join('?' * len(_GIVEN))}, ?, ?, ?, ?, {_CONSTANTS}) {_ONCE}"
@@ -64,13 +64,13 @@ def enqueue(tx: Transaction, requests: Sequence[Request]) -> int:
     """Insert what is not there yet; asking again for a subject changes nothing. Returns how many are new."""
     # Named in the order asked for, so that the first asked is the first claimed; inserted in one order that all
     # share, so that two who ask for the same never wait for each other in a circle.
-    rows = [(request.queue_type, *_row(request)) for request in requests]
+    rows = [(request.kind, *_row(request)) for request in requests]
     rows.sort(key=lambda row: (row[0], row[3]))
     insert = _insert_sqlite if tx.connection.dialect.name == "sqlite" else _insert_postgres
     inserted = 0
-    for queue_type, group in groupby(rows, key=lambda row: row[0]):
-        created = insert(tx, queue_type, [row[1:] for row in group])
-        count(tx, {(queue_type, State.PENDING): created})
+    for kind, group in groupby(rows, key=lambda row: row[0]):
+        created = insert(tx, kind, [row[1:] for row in group])
+        count(tx, {(kind, State.PENDING): created})
         inserted += created
     return inserted
 
@@ -79,7 +79,7 @@ def _row(request: Request) -> tuple[Any, ...]:
     return (
         new_ulid(),
         PathText.stored(request.library),
-        PathText.stored(request.video_path),
+        PathText.stored(request.subject),
         request.video_key,
         request.priority,
         request.max_attempts,
@@ -91,9 +91,9 @@ def _row(request: Request) -> tuple[Any, ...]:
     )
 
 
-def _insert_sqlite(tx: Transaction, queue_type: QueueType, rows: list[tuple[Any, ...]]) -> int:
+def _insert_sqlite(tx: Transaction, kind: JobKind, rows: list[tuple[Any, ...]]) -> int:
     now = _as_sqlite_keeps_it(tx.now)
-    shared = (str(queue_type), now, now, now)
+    shared = (str(kind), now, now, now)
     return tx.connection.exec_driver_sql(_SQLITE, [row + shared for row in rows]).rowcount
 
 
@@ -101,8 +101,8 @@ def _as_sqlite_keeps_it(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
-def _insert_postgres(tx: Transaction, queue_type: QueueType, rows: list[tuple[Any, ...]]) -> int:
-    shared = (str(queue_type), tx.now, tx.now, tx.now)
+def _insert_postgres(tx: Transaction, kind: JobKind, rows: list[tuple[Any, ...]]) -> int:
+    shared = (str(kind), tx.now, tx.now, tx.now)
     return sum(
         tx.connection.exec_driver_sql(_POSTGRES, (*shared, *columns)).rowcount for columns in _columns_of_chunks(rows)
     )

@@ -27,8 +27,8 @@ from content_pipeline.manifest.model import (
     LEASE_S,
     Attempt,
     Job,
+    JobKind,
     Lease,
-    QueueType,
     Renewal,
     Request,
     Result,
@@ -76,14 +76,14 @@ class Manifest:
         self,
         worker_id: str,
         number: int = 1,
-        queue_type: QueueType = QueueType.PROCESSING,
+        kind: JobKind = JobKind.PROCESSING,
         job_ids: Sequence[str] | None = None,
         hash_of: Callable[[Job], str | None] | None = None,
         now_due: bool = False,
     ) -> list[Job]:
         """`hash_of` gives the `config_hash` that a job is about to be made with."""
         with self._transaction() as tx:
-            return claiming.claim(tx, worker_id, number, queue_type, self._lease_s, job_ids, hash_of, now_due)
+            return claiming.claim(tx, worker_id, number, kind, self._lease_s, job_ids, hash_of, now_due)
 
     # --- what a worker says; all of it fenced
 
@@ -187,13 +187,13 @@ class Manifest:
         with self._transaction() as tx:
             found = steering.ask(tx, request, reason)
             mine = [found.job_id]
-            claimed = claiming.claim(tx, worker_id, 1, request.queue_type, self._lease_s, mine, now_due=True)
+            claimed = claiming.claim(tx, worker_id, 1, request.kind, self._lease_s, mine, now_due=True)
             return found, claimed[0] if claimed else None
 
     def reset_calibration(self, library: str) -> Reset:
         """Go by the settings again: no calibration counts that was applied, waits or is being made."""
         with self._transaction() as tx:
-            cancelled, asked_to_stop = steering.cancel(tx, JobFilter(queue_type=QueueType.CALIBRATION, library=library))
+            cancelled, asked_to_stop = steering.cancel(tx, JobFilter(kind=JobKind.CALIBRATION, library=library))
             return Reset(calibrations.forget(tx, library), cancelled, asked_to_stop)
 
     def prune(self, before: datetime, spared: Collection[str] = ()) -> dict[str, int]:
@@ -223,14 +223,12 @@ class Manifest:
 
     # --- looking
 
-    def due(
-        self, number: int, lowest_priority: int | None = None, queue_type: QueueType = QueueType.PROCESSING
-    ) -> list[Job]:
+    def due(self, number: int, lowest_priority: int | None = None, kind: JobKind = JobKind.PROCESSING) -> list[Job]:
         """What a claim would take now, if it took so many. Changes nothing."""
         with self._transaction() as tx:
-            return claiming.due(tx, number, queue_type, lowest_priority)
+            return claiming.due(tx, number, kind, lowest_priority)
 
-    def counts(self) -> dict[QueueType, dict[State, int]]:
+    def counts(self) -> dict[JobKind, dict[State, int]]:
         with connected(self.engine) as connection:
             return reading.counts(connection)
 
@@ -238,9 +236,9 @@ class Manifest:
         with connected(self.engine) as connection:
             return reading.get(connection, job_id)
 
-    def find(self, queue_type: QueueType, video_path: str) -> Job | None:
+    def find(self, kind: JobKind, subject: str) -> Job | None:
         with connected(self.engine) as connection:
-            return reading.find(connection, queue_type, video_path)
+            return reading.find(connection, kind, subject)
 
     def list(self, job_filter: JobFilter = ALL, limit: int | None = None, offset: int = 0) -> list[Job]:
         with connected(self.engine) as connection:

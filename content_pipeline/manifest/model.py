@@ -13,19 +13,18 @@ from content_pipeline.manifest.lifecycle import State
 LEASE_S = 90.0
 
 
-class QueueType(StrEnum):
+class JobKind(StrEnum):
     PROCESSING = "processing"  # brings a video up to date
     CALIBRATION = "calibration"  # finds the threshold of a library
-    NARRATION = "narration"  # makes speech
 
 
 @dataclass(frozen=True)
 class Request:
     """Something to be brought up to date. Asking twice for one subject is asking once."""
 
-    video_path: str
+    subject: str
     library: str
-    queue_type: QueueType = QueueType.PROCESSING
+    kind: JobKind = JobKind.PROCESSING
     video_key: str | None = None
     priority: int = 0
     max_attempts: int = 3
@@ -37,7 +36,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1 or self.max_crashes < 1:
-            raise BadSettings(f"{printable(self.video_path)}: a job needs at least one attempt and one crash")
+            raise BadSettings(f"{printable(self.subject)}: a job needs at least one attempt and one crash")
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,9 @@ class Lease:
 @dataclass(frozen=True)
 class Job:
     job_id: str
-    queue_type: QueueType
+    kind: JobKind
     library: str
-    video_path: str
+    subject: str
     video_key: str | None
     input_hash_quick: str | None
     input_hash_full: str | None

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.enqueue import enqueue
 from content_pipeline.manifest.lifecycle import CLAIMABLE, FINISHED, MOVES, IllegalMove, Move, State
-from content_pipeline.manifest.model import Job, QueueType, Request, Terms
+from content_pipeline.manifest.model import Job, JobKind, Request, Terms
 from content_pipeline.manifest.schema import (
     attempts,
     breakers,
@@ -34,7 +34,7 @@ class JobFilter:
     """Which jobs an order is about; nothing said means all that it can apply to."""
 
     job_ids: Sequence[str] | None = None
-    queue_type: QueueType | None = None
+    kind: JobKind | None = None
     library: str | None = None
     status: State | None = None
     error_code: str | None = None
@@ -45,7 +45,7 @@ class JobFilter:
     def conditions(self) -> list[sa.ColumnElement[bool]]:
         columns = job_items.c
         given = {
-            columns.queue_type: self.queue_type,
+            columns.kind: self.kind,
             columns.library: self.library,
             columns.status: self.status,
             columns.error_code: self.error_code,
@@ -96,7 +96,7 @@ def ask(tx: Transaction, request: Request, reason: str) -> Job:
     A running job is left alone: whoever asks finds that it cannot be claimed.
     """
     enqueue(tx, [request])
-    its = job_items.c.queue_type == request.queue_type, job_items.c.video_path == request.video_path
+    its = job_items.c.kind == request.kind, job_items.c.subject == request.subject
     job = as_job(tx.connection.execute(locked(sa.select(job_items).where(*its))).one())
     by = _BACK_TO_WORK.get(job.status)
     if by is not None:
@@ -187,11 +187,11 @@ def prune(tx: Transaction, before: datetime, spared: Collection[str] = ()) -> di
     video for a new one. So does a calibration, whose subject is no video.
     """
     old = [job_items.c.status.in_(list(FINISHED)), job_items.c.completed_at < before]
-    seen = sa.exists().where(videos.c.path == job_items.c.video_path, sa.not_(videos.c.offline))
-    gone = [*old, job_items.c.queue_type != QueueType.CALIBRATION, sa.not_(seen)]
+    seen = sa.exists().where(videos.c.path == job_items.c.subject, sa.not_(videos.c.offline))
+    gone = [*old, job_items.c.kind != JobKind.CALIBRATION, sa.not_(seen)]
     forgotten = transitions = 0
     for found in _some_at_a_time(tx, gone):
-        jobs = [job for job in found if job.video_path not in spared]
+        jobs = [job for job in found if job.subject not in spared]
         delete(tx, jobs)
         transitions += _forget_history(tx, [job.job_id for job in jobs])
         forgotten += len(jobs)

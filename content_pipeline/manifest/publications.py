@@ -21,7 +21,7 @@ from content_pipeline.manifest import worker_ops as working
 from content_pipeline.manifest.database import Transaction, connected, transaction
 from content_pipeline.manifest.database_retry import patient
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import LEASE_S, Lease, QueueType
+from content_pipeline.manifest.model import LEASE_S, JobKind, Lease
 from content_pipeline.manifest.schema import PathText, job_items, publications
 from content_pipeline.manifest.transitions import held, in_chunks, insert_for
 
@@ -122,15 +122,15 @@ class Publications:
         One that nobody has looked into yet and that has the same size is most likely a copy.
         """
         columns, pattern = job_items.c, f"%/{_escaped(stem)}.%"
-        query = sa.select(columns.video_path, columns.video_key, columns.input_size).where(
-            columns.queue_type == QueueType.PROCESSING,
+        query = sa.select(columns.subject, columns.video_key, columns.input_size).where(
+            columns.kind == JobKind.PROCESSING,
             columns.library == str(root),
-            sa.cast(columns.video_path, sa.Text).ilike(PathText.stored(pattern), escape="\\"),
+            sa.cast(columns.subject, sa.Text).ilike(PathText.stored(pattern), escape="\\"),
         )
         with connected(self._engine) as connection:
             rows = connection.execute(query).all()
         return any(
-            folded(Path(row.video_path).stem) == folded(stem)
+            folded(Path(row.subject).stem) == folded(stem)
             and (row.input_size != size_bytes if row.video_key is None else row.video_key != video_key)
             for row in rows
         )

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import Attempt, Job, QueueType, Transition
+from content_pipeline.manifest.model import Attempt, Job, JobKind, Transition
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.schema import attempts, job_counts, job_items, state_transitions
 from content_pipeline.manifest.transitions import UnknownJob, as_job, in_chunks
@@ -18,16 +18,16 @@ ID_LENGTH = 26
 
 
 def counts_query() -> sa.Select[Any]:
-    return sa.select(
-        job_counts.c.queue_type, job_counts.c.status, sa.func.sum(job_counts.c.jobs).label("jobs")
-    ).group_by(job_counts.c.queue_type, job_counts.c.status)
+    return sa.select(job_counts.c.kind, job_counts.c.status, sa.func.sum(job_counts.c.jobs).label("jobs")).group_by(
+        job_counts.c.kind, job_counts.c.status
+    )
 
 
-def counts(connection: sa.Connection) -> dict[QueueType, dict[State, int]]:
+def counts(connection: sa.Connection) -> dict[JobKind, dict[State, int]]:
     """How many jobs of each type are in each state; zeros included."""
-    found = {queue_type: dict.fromkeys(State, 0) for queue_type in QueueType}
+    found = {kind: dict.fromkeys(State, 0) for kind in JobKind}
     for row in connection.execute(counts_query()):
-        found[QueueType(row.queue_type)][State(row.status)] = int(row.jobs)
+        found[JobKind(row.kind)][State(row.status)] = int(row.jobs)
     return found
 
 
@@ -58,8 +58,8 @@ def _page(connection: sa.Connection, job_filter: JobFilter, limit: int | None = 
     return [as_job(row) for row in connection.execute(query)]
 
 
-def find(connection: sa.Connection, queue_type: QueueType, video_path: str) -> Job | None:
-    query = sa.select(job_items).where(job_items.c.queue_type == queue_type, job_items.c.video_path == video_path)
+def find(connection: sa.Connection, kind: JobKind, subject: str) -> Job | None:
+    query = sa.select(job_items).where(job_items.c.kind == kind, job_items.c.subject == subject)
     row = connection.execute(query).one_or_none()
     return None if row is None else as_job(row)
 

@@ -13,7 +13,7 @@ from content_pipeline.manifest import publications
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import Move, State, after
-from content_pipeline.manifest.model import QueueType, Request, Result
+from content_pipeline.manifest.model import JobKind, Request, Result
 from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.schema import PathText, job_items, settings_snapshots, state_transitions, videos
 from content_pipeline.manifest.transitions import SNIPPET_LENGTH, clean, count, in_chunks, insert_for
@@ -96,12 +96,12 @@ def _add_videos(tx: Transaction, lost: Sequence[Remembered]) -> set[str]:
 def _add_jobs(tx: Transaction, lost: Sequence[Remembered], reason: str) -> int:
     """Jobs that begin and end here; each with the line of history that says why. Returns how many are new."""
     rows = [row for one in lost if (row := _job(tx, one)) is not None]
-    statement = insert_for(tx, job_items).on_conflict_do_nothing(index_elements=["queue_type", "video_path"])
+    statement = insert_for(tx, job_items).on_conflict_do_nothing(index_elements=["kind", "subject"])
     added = set(tx.connection.execute(statement.returning(job_items.c.job_id), rows).scalars())
     history = [_transition(tx, row, reason) for row in rows if row["job_id"] in added]
     if history:
         tx.connection.execute(sa.insert(state_transitions), history)
-        count(tx, {(QueueType.PROCESSING, history[0]["to_state"]): len(history)})
+        count(tx, {(JobKind.PROCESSING, history[0]["to_state"]): len(history)})
     return len(history)
 
 
@@ -111,9 +111,9 @@ def _job(tx: Transaction, one: Remembered) -> dict[str, Any] | None:
     request = Request(str(one.video.path), str(one.video.root))
     return {
         "job_id": new_ulid(),
-        "queue_type": request.queue_type,
+        "kind": request.kind,
         "library": request.library,
-        "video_path": request.video_path,
+        "subject": request.subject,
         "status": after(Move.RESTORE, State.PENDING),
         "priority": request.priority,
         "claim_count": 0,

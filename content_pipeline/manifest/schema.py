@@ -78,9 +78,9 @@ job_items = sa.Table(
     "job_items",
     metadata,
     sa.Column("job_id", sa.String(26), primary_key=True),
-    sa.Column("queue_type", sa.String(20), nullable=False),
+    sa.Column("kind", sa.String(20), nullable=False),
     sa.Column("library", PathText, nullable=False),
-    sa.Column("video_path", PathText, nullable=False),
+    sa.Column("subject", PathText, nullable=False),
     sa.Column("video_key", sa.String(80), index=True),
     sa.Column("input_hash_quick", sa.String(140)),
     sa.Column("input_hash_full", sa.String(140)),
@@ -117,11 +117,11 @@ job_items = sa.Table(
     sa.Column("options", sa.JSON(none_as_null=True)),
     # Names a wish that nothing older be reused, until it is fulfilled.
     sa.Column("force_id", sa.String(26)),
-    sa.UniqueConstraint("queue_type", "video_path", name="one_job_per_subject"),
+    sa.UniqueConstraint("kind", "subject", name="one_job_per_subject"),
 )
 sa.Index(
     "jobs_to_claim",
-    job_items.c.queue_type,
+    job_items.c.kind,
     job_items.c.status,
     job_items.c.priority.desc(),
     job_items.c.available_at,
@@ -166,7 +166,7 @@ attempts = sa.Table(
 job_counts = sa.Table(
     "job_counts",
     metadata,
-    sa.Column("queue_type", sa.String(20), primary_key=True),
+    sa.Column("kind", sa.String(20), primary_key=True),
     sa.Column("status", sa.String(10), primary_key=True),
     sa.Column("slot", sa.Integer, primary_key=True),
     sa.Column("jobs", sa.Integer, nullable=False),

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from content_pipeline.errors import PermanentError
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import Move, State, after
-from content_pipeline.manifest.model import Job, Lease, QueueType
+from content_pipeline.manifest.model import Job, JobKind, Lease
 from content_pipeline.manifest.schema import attempts, job_counts, job_items, state_transitions
 
 SNIPPET_LENGTH = 200
@@ -63,7 +63,7 @@ def in_chunks(items: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
 
 def as_job(row: sa.Row[Any]) -> Job:
     values = dict(row._mapping)
-    values["status"], values["queue_type"] = State(values["status"]), QueueType(values["queue_type"])
+    values["status"], values["kind"] = State(values["status"]), JobKind(values["kind"])
     return Job(**values)
 
 
@@ -117,9 +117,9 @@ def _change(jobs: Sequence[Job], to: State | None) -> Counter[tuple[str, str]]:
     """How the counts change when these jobs go to a state, or are deleted."""
     change: Counter[tuple[str, str]] = Counter()
     for job in jobs:
-        change[job.queue_type, job.status] -= 1
+        change[job.kind, job.status] -= 1
         if to is not None:
-            change[job.queue_type, to] += 1
+            change[job.kind, to] += 1
     return change
 
 
@@ -169,14 +169,14 @@ def write_counts(tx: Transaction) -> None:
     """
     slot = os.getpid() % COUNT_SLOTS
     rows = [
-        {"queue_type": queue_type, "status": status, "slot": slot, "jobs": number}
-        for (queue_type, status), number in sorted(tx.counts.items())
+        {"kind": kind, "status": status, "slot": slot, "jobs": number}
+        for (kind, status), number in sorted(tx.counts.items())
         if number
     ]
     if rows:
         statement = insert_for(tx, job_counts)
         statement = statement.on_conflict_do_update(
-            index_elements=["queue_type", "status", "slot"],
+            index_elements=["kind", "status", "slot"],
             set_={"jobs": job_counts.c.jobs + statement.excluded.jobs},
         )
         tx.connection.execute(statement, rows)

@@ -136,7 +136,7 @@ class Planner:
     def _known(self, scan: Scan) -> Known:
         return Known(
             signatures=self._signatures(scan),
-            jobs={job.video_path: job for job in self.catalog.jobs_under(scan.root)},
+            jobs={job.subject: job for job in self.catalog.jobs_under(scan.root)},
             recipes={digest: Recipe.from_json(values) for digest, values in self.catalog.recipes().items()},
             calibrated=self._calibrated(),
         )
@@ -217,7 +217,7 @@ class Planner:
     def _request(self, found: Found, root: Path) -> Request:
         queue = self._settings.queue
         return Request(
-            video_path=str(found.path),
+            subject=str(found.path),
             library=str(root),
             priority=self._terms.priority,
             max_attempts=queue.max_attempts,

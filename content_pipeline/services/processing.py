@@ -21,7 +21,7 @@ from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.database_retry import be_patient
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import CLAIMABLE
-from content_pipeline.manifest.model import QueueType, Terms
+from content_pipeline.manifest.model import JobKind, Terms
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.services.planning import Enqueued, Planner
 from content_pipeline.settings import Settings
@@ -67,14 +67,14 @@ class Batch:
         enqueued = self._planner.enqueue(scan, most)
         self.left_out = enqueued.planned.left_out
         idle = self._idle(scan, enqueued)
-        to_do = {Path(job.video_path) for job in enqueued.jobs}
+        to_do = {Path(job.subject) for job in enqueued.jobs}
         sizes = {found.path: found.signature.size_bytes for found in scan.recordings if found.path in to_do}
         self._watcher.expect(len(idle) + len(to_do), sizes)
         for outcome in idle:
             self._end(outcome)
         videos = {video.found.path: video for video in enqueued.planned.to_run}
         for job in enqueued.jobs:
-            path = Path(job.video_path)
+            path = Path(job.subject)
             outcome = of_job(path, job)
             self._outcomes[path] = replace(outcome, reasons=videos[path].reasons, why=videos[path].why)
         self._note_copies()
@@ -117,7 +117,7 @@ class Batch:
 
     def _waiting(self, max_jobs: int | None) -> int:
         """How many jobs wait in the queue, or how many of them are asked for."""
-        counts = self.manifest.counts()[QueueType.PROCESSING]
+        counts = self.manifest.counts()[JobKind.PROCESSING]
         waiting = sum(counts[state] for state in CLAIMABLE)
         return waiting if max_jobs is None else min(waiting, max_jobs)
 
@@ -129,7 +129,7 @@ class Batch:
     def _look_again(self) -> None:
         """What others did meanwhile to jobs that were asked for here."""
         unfinished = [path for path, outcome in self._outcomes.items() if outcome.status in UNFINISHED]
-        known = {Path(job.video_path): job for job in self._planner.catalog.jobs_at(unfinished)}
+        known = {Path(job.subject): job for job in self._planner.catalog.jobs_at(unfinished)}
         for path in unfinished:
             before = self._outcomes[path]
             if path not in known:

@@ -173,5 +173,5 @@ def _assert_undelayed(project: Project, outcomes: dict[str, Outcome]) -> None:
     assert {outcome.status for outcome in whole.values()} == {"succeeded"}
     manifest = project.manifest()
     assert [breaker for breaker in manifest.breakers() if breaker.until is not None] == []
-    attempts = {Path(job.video_path).name: len(manifest.attempts(job.job_id)) for job in manifest.list()}
+    attempts = {Path(job.subject).name: len(manifest.attempts(job.job_id)) for job in manifest.list()}
     assert {attempts[name] for name in whole} == {1}

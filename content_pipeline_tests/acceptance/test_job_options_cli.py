@@ -200,7 +200,7 @@ def test_options_that_nobody_understands_fail_their_job_and_no_other(library: Pa
     run("process", "-i", library, *NOW, "--no-process", cwd=tmp_path)
     with sqlite3.connect(tmp_path / ".content-ai" / "queue.db") as database:
         junk = '{"output_dir": "/o", "settings": {"output.gone": 1}}'
-        database.execute("UPDATE job_items SET options = ? WHERE video_path LIKE '%game.mp4'", [junk])
+        database.execute("UPDATE job_items SET options = ? WHERE subject LIKE '%game.mp4'", [junk])
     rows = {Path(row["path"]).name: row for row in run("queue", "process", cwd=tmp_path, code=3)["videos"]}
     assert (rows["game.mp4"]["status"], rows["game.mp4"]["error_code"]) == ("failed", "bad_settings")
     assert rows["short.mp4"]["status"] == "succeeded"

@@ -198,9 +198,9 @@ def _finish(attacked: Attacked) -> None:
 
 
 def _verify(attacked: Attacked) -> None:
-    assert attacked.all_done(), [(job.video_path, job.status, job.last_error) for job in attacked.jobs()]
+    assert attacked.all_done(), [(job.subject, job.status, job.last_error) for job in attacked.jobs()]
     for job in attacked.jobs():
-        assert _successes(attacked, job) == 1, (job.video_path, attacked.manifest.history(job.job_id))
+        assert _successes(attacked, job) == 1, (job.subject, attacked.manifest.history(job.job_id))
         assert _hashes(job.output_files) == dict(job.output_hashes)
     checked = attacked.cli("queue", "check", "--json")
     assert json.loads(checked.stdout)["violations"] == []

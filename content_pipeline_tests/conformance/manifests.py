@@ -95,7 +95,7 @@ def add(manifest: Manifest, *names: str, **given: Any) -> list[str]:
     """Ask for videos of these names; the ids of their jobs."""
     given = {"library": "/games", **given}
     manifest.enqueue([Request(f"{given['library']}/{name}", **given) for name in names])
-    by_path = {job.video_path: job.job_id for job in manifest.list()}
+    by_path = {job.subject: job.job_id for job in manifest.list()}
     return [by_path[f"{given['library']}/{name}"] for name in names]
 
 

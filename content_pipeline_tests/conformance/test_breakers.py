@@ -10,7 +10,7 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.breaker import FAILURES_TO_OPEN, FIRST_PAUSE_S, LONGEST_PAUSE_S
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.model import JobKind
 from content_pipeline_tests.conformance.manifests import Clock, add, claim, fail, succeed
 
 TRANSIENT, ENVIRONMENTAL, PERMANENT = RetryPolicy.TRANSIENT, RetryPolicy.ENVIRONMENTAL, RetryPolicy.PERMANENT
@@ -39,7 +39,7 @@ def test_five_videos_that_fail_alike_wait_and_nobody_else_does(manifest: Manifes
     add(manifest, "fresh", "another")
     add(manifest, "elsewhere", library="/talks")
     clock.pass_s(FIRST_PAUSE_S - 1)  # the failed ones are due again
-    assert [job.video_path for job in manifest.due(20)] == ["/games/fresh", "/games/another", "/talks/elsewhere"]
+    assert [job.subject for job in manifest.due(20)] == ["/games/fresh", "/games/another", "/talks/elsewhere"]
     assert len(manifest.claim("worker", 20)) == 3
 
 
@@ -63,7 +63,7 @@ def test_a_video_that_gets_through_shows_that_the_failed_ones_are_bad_files(mani
         for job in again:
             fail(manifest, job, TRANSIENT, stage="montage")
         assert not any(breaker.until for breaker in manifest.breakers())
-    assert manifest.counts()[QueueType.PROCESSING][State.FAILED] == FAILURES_TO_OPEN + 1
+    assert manifest.counts()[JobKind.PROCESSING][State.FAILED] == FAILURES_TO_OPEN + 1
 
 
 def test_a_success_that_found_the_stage_done_proves_nothing(manifest: Manifest) -> None:
@@ -93,8 +93,8 @@ def test_the_failed_ones_that_may_try_do_not_hide_those_that_never_failed(manife
     _fail_in_a_row(manifest, 2 * FAILURES_TO_OPEN, "montage")
     clock.pass_s(FIRST_PAUSE_S)
     add(manifest, "fresh")
-    assert [job.video_path for job in manifest.due(2)][-1] == "/games/fresh"
-    assert [job.video_path for job in manifest.claim("worker", 2)][-1] == "/games/fresh"
+    assert [job.subject for job in manifest.due(2)][-1] == "/games/fresh"
+    assert [job.subject for job in manifest.claim("worker", 2)][-1] == "/games/fresh"
 
 
 def test_a_drive_that_cannot_be_read_is_judged_by_its_own_library(manifest: Manifest, clock: Clock) -> None:
@@ -139,7 +139,7 @@ def test_an_unplugged_drive_pauses_its_library_at_once(manifest: Manifest) -> No
     add(manifest, "b", library="/talks")
     fail(manifest, claim(manifest), ENVIRONMENTAL, "library_offline")
     assert manifest.breakers()[0].scope == "library:/usb"
-    assert [job.video_path for job in manifest.claim("worker", 9)] == ["/talks/b"]
+    assert [job.subject for job in manifest.claim("worker", 9)] == ["/talks/b"]
 
 
 @pytest.mark.parametrize("code", ["disk_full", "library_offline"])

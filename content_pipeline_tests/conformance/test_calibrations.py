@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from content_pipeline.manifest.calibrations import Applied, Calibrations
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, QueueType, Request, Result
+from content_pipeline.manifest.model import Job, JobKind, Request, Result
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.schema import videos
 from content_pipeline.manifest.transitions import LostLease
@@ -27,12 +27,12 @@ def see(manifest: Manifest, root: Path, name: str, key: str) -> None:
 
 
 def ask(manifest: Manifest, library: Path = A, **wish: float) -> Job:
-    request = Request(str(library), str(library), QueueType.CALIBRATION, options={"calibration": wish})
+    request = Request(str(library), str(library), JobKind.CALIBRATION, options={"calibration": wish})
     return manifest.ask(request, "asked for")
 
 
 def claim(manifest: Manifest, worker: str = "worker") -> Job:
-    (job,) = manifest.claim(worker, queue_type=QueueType.CALIBRATION, now_due=True)
+    (job,) = manifest.claim(worker, kind=JobKind.CALIBRATION, now_due=True)
     return job
 
 
@@ -170,7 +170,7 @@ def test_a_reset_wins_over_a_calibration_that_is_being_made(manifest: Manifest) 
 
 def test_whoever_asks_and_claims_gets_what_was_asked_or_is_shown_who_works_on_it(manifest: Manifest) -> None:
     def asked(value: float, worker: str) -> tuple[Job, Job | None]:
-        request = Request(str(A), str(A), QueueType.CALIBRATION, options={"calibration": {"values": [value]}})
+        request = Request(str(A), str(A), JobKind.CALIBRATION, options={"calibration": {"values": [value]}})
         return manifest.ask_and_claim(request, "asked for", worker)
 
     ask(manifest, montage_s=60)  # another's wish that waits gives way
@@ -192,7 +192,7 @@ def test_whoever_works_on_videos_never_gets_a_calibration(manifest: Manifest) ->
     assert claim_video(manifest).job_id == video
     assert manifest.claim("worker") == []
     assert manifest.claim("worker", job_ids=[calibration.job_id]) == []
-    assert [job.job_id for job in manifest.due(10, queue_type=QueueType.CALIBRATION)] == [calibration.job_id]
+    assert [job.job_id for job in manifest.due(10, kind=JobKind.CALIBRATION)] == [calibration.job_id]
 
 
 def test_asking_again_puts_the_new_wish_in_place_of_the_old(manifest: Manifest) -> None:
@@ -226,7 +226,7 @@ def test_asking_for_what_is_being_done_changes_nothing(manifest: Manifest) -> No
     running = claim(manifest)
     again = ask(manifest, per_hour=5)
     assert (again.status, again.options) == (State.RUNNING, {"calibration": {"montage_s": 60}})
-    assert manifest.claim("other", queue_type=QueueType.CALIBRATION, now_due=True) == []
+    assert manifest.claim("other", kind=JobKind.CALIBRATION, now_due=True) == []
     manifest.succeed_calibrating(running.lease, Result(), None)
     assert moves(manifest, running.job_id) == ["pending->pending", "pending->running", "running->succeeded"]
     assert manifest.history(running.job_id)[0].reason == "asked for"

@@ -9,7 +9,7 @@ import pytest
 from content_pipeline.errors import BadSettings, RetryPolicy
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import QueueType, Request
+from content_pipeline.manifest.model import JobKind, Request
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, fail, moves, succeed
 
@@ -23,9 +23,9 @@ def test_asking_twice_for_a_subject_is_asking_once(manifest: Manifest) -> None:
 
 
 def test_one_subject_may_be_in_several_queues(manifest: Manifest) -> None:
-    requests = [Request("/games/a.mp4", "/games", queue_type=queue_type) for queue_type in QueueType]
-    assert manifest.enqueue(requests) == 3
-    assert [manifest.claim("worker", 9, queue_type)[0].queue_type for queue_type in QueueType] == list(QueueType)
+    requests = [Request("/games/a.mp4", "/games", kind=kind) for kind in JobKind]
+    assert manifest.enqueue(requests) == len(JobKind)
+    assert [manifest.claim("worker", 9, kind)[0].kind for kind in JobKind] == list(JobKind)
 
 
 def test_asking_for_nothing_changes_nothing(manifest: Manifest) -> None:
@@ -34,7 +34,7 @@ def test_asking_for_nothing_changes_nothing(manifest: Manifest) -> None:
 
 
 def test_everything_asked_for_comes_back(manifest: Manifest, clock: Clock) -> None:
-    asked = Request("/g/ä 🎮.mp4", "/g", QueueType.PROCESSING, "key", 7, 5, 4, 2**40, {"why": "ünïcode 🎬", "n": [1]})
+    asked = Request("/g/ä 🎮.mp4", "/g", JobKind.PROCESSING, "key", 7, 5, 4, 2**40, {"why": "ünïcode 🎬", "n": [1]})
     manifest.enqueue([asked])
     (job,) = manifest.list()
     assert {name: getattr(job, name) for name in vars(asked)} == vars(asked)
@@ -49,9 +49,9 @@ def test_paths_that_are_no_utf8_come_back_as_they_were(manifest: Manifest) -> No
     manifest.enqueue([Request(path, library)])
     assert manifest.enqueue([Request(path, library)]) == 0
     job = claim(manifest)
-    assert (job.video_path, job.library) == (path, library)
-    assert os.fsencode(job.video_path) == b"/games/\xff\xfe caf\xe9.mp4"
-    found = manifest.find(QueueType.PROCESSING, path)
+    assert (job.subject, job.library) == (path, library)
+    assert os.fsencode(job.subject) == b"/games/\xff\xfe caf\xe9.mp4"
+    found = manifest.find(JobKind.PROCESSING, path)
     assert found is not None and found.job_id == job.job_id
     assert manifest.list(JobFilter(library=library)) == [found]
     succeed(manifest, job, output_files=[path], output_hashes={path: "0" * 64})
@@ -67,14 +67,14 @@ def test_a_job_without_a_single_attempt_is_refused() -> None:
 
 def test_the_first_asked_is_the_first_claimed(manifest: Manifest) -> None:
     add(manifest, "c", "a", "b")
-    assert [job.video_path for job in manifest.claim("worker", 3)] == ["/games/c", "/games/a", "/games/b"]
+    assert [job.subject for job in manifest.claim("worker", 3)] == ["/games/c", "/games/a", "/games/b"]
 
 
 def test_a_higher_priority_goes_first(manifest: Manifest, clock: Clock) -> None:
     for name, priority in (("low", -5), ("normal", 0), ("high", 5)):
         add(manifest, name, priority=priority)
         clock.pass_s(1)
-    assert [claim(manifest).video_path for _ in range(3)] == ["/games/high", "/games/normal", "/games/low"]
+    assert [claim(manifest).subject for _ in range(3)] == ["/games/high", "/games/normal", "/games/low"]
 
 
 def test_dirty_and_pending_jobs_wait_in_one_line(manifest: Manifest, clock: Clock) -> None:
@@ -85,7 +85,7 @@ def test_dirty_and_pending_jobs_wait_in_one_line(manifest: Manifest, clock: Cloc
     clock.pass_s(1)
     manifest.mark_dirty(JobFilter(status=State.SUCCEEDED), "a setting changed")
     add(manifest, "important", priority=1)
-    names = [job.video_path for job in manifest.claim("worker", 3)]
+    names = [job.subject for job in manifest.claim("worker", 3)]
     assert names == ["/games/important", "/games/second", "/games/first"]
 
 
@@ -142,7 +142,7 @@ def test_a_job_in_back_off_holds_up_nobody(manifest: Manifest) -> None:
     add(manifest, "a", priority=9)
     fail(manifest, claim(manifest), RetryPolicy.TRANSIENT)
     add(manifest, "b")
-    assert claim(manifest).video_path == "/games/b"
+    assert claim(manifest).subject == "/games/b"
 
 
 def test_a_new_attempt_knows_nothing_of_the_run_before(manifest: Manifest) -> None:

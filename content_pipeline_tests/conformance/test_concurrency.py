@@ -19,7 +19,7 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import QueueType, Result
+from content_pipeline.manifest.model import JobKind, Result
 from content_pipeline.manifest.schema import state_transitions
 from content_pipeline.manifest.transitions import held
 from content_pipeline_tests.chaos import by_size
@@ -81,7 +81,7 @@ def _seconds_of_all_jobs(url: str, jobs: int) -> float:
         processes = [_started(workers.work_until_done, url, f"worker {n}", 1 + n % 4) for n in range(PROCESSES)]
         assert _joined(processes, 1000) == [0] * PROCESSES
         took_s = time.monotonic() - began
-        counts = manifest.counts()[QueueType.PROCESSING]
+        counts = manifest.counts()[JobKind.PROCESSING]
         assert {state: number for state, number in counts.items() if number} == {State.SUCCEEDED: jobs}
         assert _transitions(manifest) == 2 * jobs
         assert all(job.claim_count == 1 for job in manifest.list())
@@ -123,7 +123,7 @@ def test_a_worker_killed_inside_a_transaction_leaves_no_trace(url: str) -> None:
         # On Postgres the server takes a moment to notice.
         until(lambda: manifest.claim("next", 2, job_ids=[job.job_id for job in manifest.list()]) or None)
         manifest.rescue(["next"])
-        assert {job.video_path for job in manifest.list()} == {row[3] for row in before["job_items"]}
+        assert {job.subject for job in manifest.list()} == {row[3] for row in before["job_items"]}
         assert manifest.check() == []
 
 
@@ -146,11 +146,11 @@ def test_workers_killed_at_any_moment_lose_nothing(url: str) -> None:
             manifest.rescue(names)
             assert manifest.workers() == []
             assert manifest.check() == []
-        assert sum(manifest.counts()[QueueType.PROCESSING].values()) == 200 * rounds
+        assert sum(manifest.counts()[JobKind.PROCESSING].values()) == 200 * rounds
 
 
 def _succeeded(manifest: Manifest) -> int:
-    return manifest.counts()[QueueType.PROCESSING][State.SUCCEEDED]
+    return manifest.counts()[JobKind.PROCESSING][State.SUCCEEDED]
 
 
 def _has_succeeded(manifest: Manifest, number: int) -> bool:
@@ -196,7 +196,7 @@ def test_asking_for_the_same_in_different_orders_at_once_is_asking_once(url: str
         barrier = fork.Barrier(4)
         processes = [_started(_ask_for, url, number, barrier) for number in range(4)]
         assert _joined(processes) == [0] * 4
-        assert sum(manifest.counts()[QueueType.PROCESSING].values()) == 5 * 1500
+        assert sum(manifest.counts()[JobKind.PROCESSING].values()) == 5 * 1500
         assert manifest.check() == []
 
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import FINISHED, IllegalMove, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import QueueType, Request
+from content_pipeline.manifest.model import JobKind, Request
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.schema import videos
 from content_pipeline.manifest.transitions import UnknownJob
@@ -110,9 +110,9 @@ def test_a_retry_may_be_about_a_kind_of_error_or_a_time(manifest: Manifest, cloc
 def test_an_order_may_be_about_a_library_or_a_queue(manifest: Manifest) -> None:
     add(manifest, "a", library="/games")
     add(manifest, "b", library="/talks")
-    add(manifest, "c", library="/talks", queue_type=QueueType.CALIBRATION)
-    assert manifest.cancel(JobFilter(library="/talks", queue_type=QueueType.PROCESSING)) == (1, 0)
-    assert [job.video_path for job in manifest.list(JobFilter(status=State.CANCELLED))] == ["/talks/b"]
+    add(manifest, "c", library="/talks", kind=JobKind.CALIBRATION)
+    assert manifest.cancel(JobFilter(library="/talks", kind=JobKind.PROCESSING)) == (1, 0)
+    assert [job.subject for job in manifest.list(JobFilter(status=State.CANCELLED))] == ["/talks/b"]
 
 
 def test_an_order_may_be_about_more_jobs_than_a_statement_takes(manifest: Manifest) -> None:
@@ -124,7 +124,7 @@ def test_an_order_may_be_about_more_jobs_than_a_statement_takes(manifest: Manife
     assert len(manifest.claim("worker", 600)) == 600
     assert len(manifest.rescue(["worker"])) == 600
     assert manifest.clear(JobFilter(job_ids=ids)) == 600
-    assert manifest.counts()[QueueType.PROCESSING][State.PENDING] == 0
+    assert manifest.counts()[JobKind.PROCESSING][State.PENDING] == 0
 
 
 def test_a_spoilt_job_keeps_what_it_made_until_it_is_made_anew(manifest: Manifest) -> None:
@@ -206,7 +206,7 @@ def test_pruning_forgets_the_history_of_cleared_jobs(manifest: Manifest, clock: 
 
 
 def test_pruning_keeps_a_calibration_whose_subject_is_no_video(manifest: Manifest, clock: Clock) -> None:
-    manifest.enqueue([Request("/games", "/games", QueueType.CALIBRATION)])
-    succeed(manifest, manifest.claim("worker", queue_type=QueueType.CALIBRATION)[0])
+    manifest.enqueue([Request("/games", "/games", JobKind.CALIBRATION)])
+    succeed(manifest, manifest.claim("worker", kind=JobKind.CALIBRATION)[0])
     clock.pass_s(10)
     assert manifest.prune(clock.time)["jobs"] == 0

@@ -12,7 +12,7 @@ from content_pipeline.manifest.claim import due_query
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.model import JobKind
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.reading import counts_query
 from content_pipeline.manifest.rescue import orphans_query
@@ -22,8 +22,8 @@ from content_pipeline_tests.conformance.manifests import Clock, many, plan_of
 ROWS = 20_000
 
 QUERIES: dict[str, tuple[str, Callable[[Transaction], sa.Select[Any]]]] = {
-    "claim": ("jobs_to_claim", lambda tx: due_query(tx, QueueType.PROCESSING, State.PENDING).limit(1)),
-    "claim of dirty": ("jobs_to_claim", lambda tx: due_query(tx, QueueType.PROCESSING, State.DIRTY).limit(1)),
+    "claim": ("jobs_to_claim", lambda tx: due_query(tx, JobKind.PROCESSING, State.PENDING).limit(1)),
+    "claim of dirty": ("jobs_to_claim", lambda tx: due_query(tx, JobKind.PROCESSING, State.DIRTY).limit(1)),
     "rescue": ("jobs_to_rescue", orphans_query),
     "jobs of a worker": (
         "jobs_of_worker",
@@ -32,7 +32,7 @@ QUERIES: dict[str, tuple[str, Callable[[Transaction], sa.Select[Any]]]] = {
     "subject": (
         "one_job_per_subject",
         lambda tx: sa.select(job_items).where(
-            job_items.c.queue_type == QueueType.PROCESSING, job_items.c.video_path == "/games/000001.mp4"
+            job_items.c.kind == JobKind.PROCESSING, job_items.c.subject == "/games/000001.mp4"
         ),
     ),
 }

@@ -11,7 +11,7 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.catalog import Catalog, Rename
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import QueueType, Request
+from content_pipeline.manifest.model import JobKind, Request
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
@@ -20,17 +20,17 @@ from content_pipeline_tests.conformance.manifests import Clock, add, claim, dump
 
 def test_counts_say_how_many_jobs_are_in_each_state_of_each_queue(manifest: Manifest) -> None:
     add(manifest, "a", "b", "c", "d")
-    add(manifest, "speech", queue_type=QueueType.NARRATION)
+    add(manifest, "speech", kind=JobKind.CALIBRATION)
     succeed(manifest, claim(manifest))
     fail(manifest, claim(manifest), RetryPolicy.PERMANENT)
     claim(manifest)
     counts = manifest.counts()
-    assert set(counts) == set(QueueType) and all(set(states) == set(State) for states in counts.values())
-    here = {state: number for state, number in counts[QueueType.PROCESSING].items() if number}
+    assert set(counts) == set(JobKind) and all(set(states) == set(State) for states in counts.values())
+    here = {state: number for state, number in counts[JobKind.PROCESSING].items() if number}
     assert here == {State.PENDING: 1, State.RUNNING: 1, State.SUCCEEDED: 1, State.FAILED: 1}
-    assert counts[QueueType.NARRATION][State.PENDING] == 1
+    assert counts[JobKind.CALIBRATION][State.PENDING] == 1
     manifest.clear(JobFilter(status=State.FAILED))
-    assert manifest.counts()[QueueType.PROCESSING][State.FAILED] == 0
+    assert manifest.counts()[JobKind.PROCESSING][State.FAILED] == 0
 
 
 def test_a_page_follows_the_one_before_with_nothing_lost_or_doubled(manifest: Manifest) -> None:
@@ -54,8 +54,8 @@ def test_a_list_may_be_narrowed(manifest: Manifest, clock: Clock) -> None:
         JobFilter(since=clock.time),
     ]
     for job_filter in narrowed:
-        assert [job.video_path for job in manifest.list(job_filter)] == ["/games/a"]
-    assert manifest.list(JobFilter(queue_type=QueueType.NARRATION)) == []
+        assert [job.subject for job in manifest.list(job_filter)] == ["/games/a"]
+    assert manifest.list(JobFilter(kind=JobKind.CALIBRATION)) == []
 
 
 def test_a_job_is_found_by_the_beginning_of_its_id(manifest: Manifest) -> None:
@@ -81,9 +81,9 @@ def test_a_beginning_of_several_ids_is_refused(manifest: Manifest) -> None:
 
 def test_a_job_is_found_by_its_subject(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a")
-    found = manifest.find(QueueType.PROCESSING, "/games/a")
+    found = manifest.find(JobKind.PROCESSING, "/games/a")
     assert found is not None and found.job_id == job_id
-    assert manifest.find(QueueType.NARRATION, "/games/a") is None
+    assert manifest.find(JobKind.CALIBRATION, "/games/a") is None
 
 
 def test_the_history_says_who_did_what_when_and_why(manifest: Manifest, clock: Clock) -> None:
@@ -113,7 +113,7 @@ def test_looking_changes_nothing(manifest: Manifest) -> None:
 def test_everything_below_a_folder_is_found_and_nothing_beside_it(manifest: Manifest) -> None:
     paths = ["/v/a", "/v/b/c", "/v-1/a", "/v.b/a", "/v0", "/V/a", "/v/é", "/v/~"]
     manifest.enqueue([Request(path, "/v") for path in paths])
-    found = {brief.video_path for brief in Catalog(manifest.engine).jobs_under(Path("/v"))}
+    found = {brief.subject for brief in Catalog(manifest.engine).jobs_under(Path("/v"))}
     assert found == {"/v/a", "/v/b/c", "/v/é", "/v/~"}
 
 
@@ -121,7 +121,7 @@ def test_a_file_that_moved_takes_its_job_along(manifest: Manifest, clock: Clock)
     moved, replaced = add(manifest, "before", "after")
     VideoStore(manifest.engine, clock).save(KnownVideo(Path("/games/before"), Path("/games"), "k", "s", "q", None))
     Catalog(manifest.engine).rename([Rename(Path("/games/before"), Path("/games/after"), Path("/games"), "s2")])
-    assert [(job.job_id, job.video_path) for job in manifest.list()] == [(moved, "/games/after")]
+    assert [(job.job_id, job.subject) for job in manifest.list()] == [(moved, "/games/after")]
     assert replaced not in {job.job_id for job in manifest.list()}
     assert manifest.check() == [], "the counts know that one is gone"
 

@@ -11,7 +11,7 @@ from typing import Any
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import QueueType, Result
+from content_pipeline.manifest.model import JobKind, Result
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.restore import Made, Remembered, Restored
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
@@ -43,7 +43,7 @@ def test_what_was_done_is_succeeded_again_with_a_line_that_says_why(manifest: Ma
     assert restore(manifest, *lost) == Restored(videos=3, jobs=2)
     assert set(VideoStore(manifest.engine).all()) == {one.video for one in lost}
     assert Catalog(manifest.engine).recipes() == {"c" * 64: {"settings": {}, "versions": {}}}
-    job = manifest.find(QueueType.PROCESSING, "/games/a")
+    job = manifest.find(JobKind.PROCESSING, "/games/a")
     assert job is not None
     assert (job.status, job.library, job.video_key, job.run_id) == (State.SUCCEEDED, "/games", "a-0", "run")
     assert (job.completed_at, job.claim_count, job.attempt_count) == (BEFORE, 0, 0)
@@ -51,7 +51,7 @@ def test_what_was_done_is_succeeded_again_with_a_line_that_says_why(manifest: Ma
         assert getattr(job, name) == getattr(RESULT, name)
     (line,) = manifest.history(job.job_id)
     assert (line.from_state, line.to_state, line.reason) == (State.PENDING, State.SUCCEEDED, REASON)
-    assert manifest.counts()[QueueType.PROCESSING][State.SUCCEEDED] == 2
+    assert manifest.counts()[JobKind.PROCESSING][State.SUCCEEDED] == 2
 
 
 def test_twice_is_once(manifest: Manifest, clock: Clock) -> None:
@@ -86,7 +86,7 @@ def test_the_first_memory_of_a_path_counts(manifest: Manifest) -> None:
 def test_any_name_a_file_can_have_comes_back(manifest: Manifest) -> None:
     name = os.fsdecode(b"caf\xe9 \xff \xf0\x9f\x8e\xae.mp4")
     restore(manifest, remembered(name))
-    assert [job.video_path for job in manifest.list()] == [f"/games/{name}"]
+    assert [job.subject for job in manifest.list()] == [f"/games/{name}"]
     assert [video.path.name for video in VideoStore(manifest.engine).all()] == [name]
 
 

@@ -13,7 +13,7 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import QueueType, Result
+from content_pipeline.manifest.model import JobKind, Result
 from content_pipeline.manifest.transitions import LostLease
 
 DEADLINE_S = 120.0
@@ -35,7 +35,7 @@ def work_until_done(url: str, name: str, batch: int) -> None:
         jobs = manifest.claim(name, batch)
         for job in jobs:
             manifest.succeed(job.lease, Result(results={"by": name}))
-        if not jobs and manifest.counts()[QueueType.PROCESSING][State.PENDING] == 0:
+        if not jobs and manifest.counts()[JobKind.PROCESSING][State.PENDING] == 0:
             return
 
 
@@ -77,7 +77,7 @@ def hold_a_transaction_open(url: str, say: Connection) -> None:
         from content_pipeline.manifest.model import Request
 
         intake.enqueue(tx, [Request(f"/lost/{number}", "/lost") for number in range(2000)])
-        claiming.claim(tx, "doomed", 50, QueueType.PROCESSING, 90.0, None)
+        claiming.claim(tx, "doomed", 50, JobKind.PROCESSING, 90.0, None)
         say.send("inside")
         signal.pause()
 

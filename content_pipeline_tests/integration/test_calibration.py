@@ -29,7 +29,7 @@ from content_pipeline.library.plan import Action
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import Job, QueueType
+from content_pipeline.manifest.model import Job, JobKind
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.services.processing import Batch
@@ -103,7 +103,7 @@ def calibrate(project: Project, folder: str = "library", **changed: Any) -> floa
 
 
 def job_of(project: Project, folder: str = "library") -> Job:
-    job = calibrator(project).manifest.find(QueueType.CALIBRATION, str(project.library.parent / folder))
+    job = calibrator(project).manifest.find(JobKind.CALIBRATION, str(project.library.parent / folder))
     assert job is not None
     return job
 
@@ -199,7 +199,7 @@ def test_the_same_inputs_give_the_same_calibration_and_looking_applies_nothing(t
     again = calibrator(two_libraries).look(two_libraries.library)
     assert (first.reused, again.reused, first.key) == (False, True, again.key)
     assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
-    assert calibrator(two_libraries).manifest.find(QueueType.CALIBRATION, str(two_libraries.library)) is None
+    assert calibrator(two_libraries).manifest.find(JobKind.CALIBRATION, str(two_libraries.library)) is None
     found = again.artifact.read_json("calibration.json")["inputs"]
     assert [video["video"] for video in found["videos"]] == [process(two_libraries)["game.mp4"].key]
 
@@ -231,7 +231,7 @@ def test_what_cannot_be_calibrated_is_refused_by_name(two_libraries: Project, bu
         calibrate(two_libraries, "elsewhere/inner")
     with pytest.raises(BadSettings, match=r"rms_threshold.*less than or equal to 10"):
         calibrate(two_libraries, calibration__setting="rms_threshold", calibration__values="0.1,11")
-    assert calibrator(two_libraries).manifest.find(QueueType.CALIBRATION, str(two_libraries.library)) is None
+    assert calibrator(two_libraries).manifest.find(JobKind.CALIBRATION, str(two_libraries.library)) is None
     shutil.rmtree(two_libraries.settings().state_dir / "artifacts" / "energy")
     with pytest.raises(NoCurves, match="no video has curves yet"):
         calibrate(two_libraries, **NOTHING)
@@ -267,7 +267,7 @@ def test_two_do_not_calibrate_one_library_at_a_time(two_libraries: Project):
     manifest = calibrator(two_libraries).manifest
     calibrate(two_libraries)
     manifest.mark_dirty(JobFilter(job_ids=[job_of(two_libraries).job_id]), "again")
-    (held,) = manifest.claim("another host:x:1:1", queue_type=QueueType.CALIBRATION)
+    (held,) = manifest.claim("another host:x:1:1", kind=JobKind.CALIBRATION)
     with pytest.raises(BeingCalibrated, match="another host"):
         calibrate(two_libraries, **NOTHING)
     manifest.release(held.lease, "given back")
@@ -278,7 +278,7 @@ def test_a_cancelled_calibration_stops_and_applies_nothing(two_libraries: Projec
     manifest = calibrator(two_libraries).manifest
 
     def cancel(_stage: str, _fraction: float) -> None:
-        manifest.cancel(JobFilter(queue_type=QueueType.CALIBRATION))
+        manifest.cancel(JobFilter(kind=JobKind.CALIBRATION))
 
     settings = settings_of(two_libraries, queue__heartbeat_s=1e-9, **NOTHING)
     with pytest.raises(Stopped):
@@ -292,7 +292,7 @@ def test_one_that_is_cancelled_after_its_last_heartbeat_applies_nothing_either(t
     manifest = calibrator(two_libraries).manifest
 
     def cancel(_stage: str, _fraction: float) -> None:
-        manifest.cancel(JobFilter(queue_type=QueueType.CALIBRATION))
+        manifest.cancel(JobFilter(kind=JobKind.CALIBRATION))
 
     settings = settings_of(two_libraries, queue__heartbeat_s=29, **NOTHING)
     with pytest.raises(Stopped):
@@ -324,7 +324,7 @@ def test_while_the_work_is_paused_a_calibration_waits_and_says_so(two_libraries:
     manifest = calibrator(two_libraries).manifest
     calibrate(two_libraries)
     manifest.mark_dirty(JobFilter(job_ids=[job_of(two_libraries).job_id]), "again")
-    (held,) = manifest.claim("worker", queue_type=QueueType.CALIBRATION)
+    (held,) = manifest.claim("worker", kind=JobKind.CALIBRATION)
     manifest.fail(held.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
     with pytest.raises(Paused, match="is waiting: work is paused"):
         calibrate(two_libraries, **NOTHING)
@@ -447,7 +447,7 @@ def test_the_asset_calibrates_its_library_and_a_worker_that_was_warm_before_foll
     said = materialized(launched)
     assert (said["setting"], said["value"], said["applied"], said["videos"]) == ("sensitivity", 100, "yes", 1)
     assert [record.data["value"] for record in said["values"]] == [2.5, 100]
-    job = launched.manifest.find(QueueType.CALIBRATION, str(launched.library))
+    job = launched.manifest.find(JobKind.CALIBRATION, str(launched.library))
     assert job is not None and job.status is State.SUCCEEDED
     launched.enqueue()
     (run,) = launched.launch_due().values()
@@ -466,12 +466,12 @@ def test_a_calibration_that_waits_is_delivered_by_a_run_with_what_was_asked_of_i
     request = Calibrator(asked, manifest)._request(launched.library)
     manifest.ask(request, "asked for by a test")
     with launched.instance() as instance:
-        (due,) = due_runs(launched.settings, instance, datetime.now(UTC), QueueType.CALIBRATION)
+        (due,) = due_runs(launched.settings, instance, datetime.now(UTC), JobKind.CALIBRATION)
     assert due.partition_key == library_key(launched.library)
     assert launched.ends(launch(launched, due.tag)) is dg.DagsterRunStatus.SUCCESS
     assert materialized(launched)["value"] == 100
     with launched.instance() as instance:
-        assert due_runs(launched.settings, instance, datetime.now(UTC), QueueType.CALIBRATION) == []
+        assert due_runs(launched.settings, instance, datetime.now(UTC), JobKind.CALIBRATION) == []
 
 
 def test_without_a_wish_the_asset_makes_the_table_and_says_why_nothing_is_applied(launched: LaunchedProject):

@@ -54,9 +54,7 @@ def set_password(server: postgres.Server, password: str) -> None:
 
 
 def attempts(project: LaunchedProject) -> dict[str, tuple[State, int, int]]:
-    return {
-        Path(job.video_path).name: (job.status, job.attempt_count, job.crash_count) for job in project.manifest.list()
-    }
+    return {Path(job.subject).name: (job.status, job.attempt_count, job.crash_count) for job in project.manifest.list()}
 
 
 def secrets_in(folder: Path) -> str:

@@ -147,7 +147,7 @@ def test_a_file_that_kills_its_worker_is_put_aside_and_the_others_finish(game: L
     job = game.job("poison.mp4")
     assert (job.status, job.crash_count, job.error_code) == (State.FAILED, 2, "crashed")
     assert "SIGSEGV" in job.last_error
-    assert f"content-ai process --input {job.video_path}" in job.last_error
+    assert f"content-ai process --input {job.subject}" in job.last_error
     assert any("SIGSEGV" in message for message in game.messages(runs["poison.mp4"]))
 
 

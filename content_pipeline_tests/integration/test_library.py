@@ -19,7 +19,7 @@ from content_pipeline.library.plan import Action
 from content_pipeline.library.recipe import recipe_of
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import Lease, QueueType, Result
+from content_pipeline.manifest.model import JobKind, Lease, Result
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.services.processing import Batch
@@ -64,7 +64,7 @@ def pretend_processed(project: Project, number: int) -> list[Path]:
     config_hash = recipe_of(project.settings()).config_hash
     while jobs := batch.manifest.claim("test", 500):
         for job in jobs:
-            path = Path(job.video_path)
+            path = Path(job.subject)
             store.save(KnownVideo(path, project.library, path.stem, str(Signature.of(path.stat())), "sha256:x", "y"))
             batch.manifest.succeed(job.lease, Result(video_key=path.stem, config_hash=config_hash))
     return paths
@@ -104,7 +104,7 @@ def test_a_failed_video_is_left_until_something_changes(project: Project):
     assert project.process()["bad.mp4"].error_code == "not_a_video"
     again = project.process()["bad.mp4"]
     assert (again.status, again.error_code, again.stages) == ("failed", "not_a_video", {})
-    job = batch_of(project).manifest.find(QueueType.PROCESSING, str(project.library / "bad.mp4"))
+    job = batch_of(project).manifest.find(JobKind.PROCESSING, str(project.library / "bad.mp4"))
     assert job.claim_count == 1
     (project.library / "bad.mp4").write_text("this is still no video")
     assert project.process()["bad.mp4"].error_code == "not_a_video"
@@ -123,7 +123,7 @@ def test_renaming_a_thousand_files_recomputes_nothing(project: Project):
     assert {outcome.status for outcome in outcomes.values()} == {"succeeded"}
     assert {how for outcome in outcomes.values() for how in outcome.stages.values()} == {"reused"}
     assert plan_of(project, library__recursive=True).renamed == ()
-    counts = batch_of(project).manifest.counts()[QueueType.PROCESSING]
+    counts = batch_of(project).manifest.counts()[JobKind.PROCESSING]
     assert counts[State.SUCCEEDED] == sum(counts.values()) == 1000
 
 
@@ -177,7 +177,7 @@ def test_an_unmounted_library_is_one_pause_and_no_failure(processed: Project):
     with pytest.raises(LibraryOffline, match="the manifest knows 1 video there"):
         plan_of(processed)
     manifest = batch_of_known(processed)
-    assert manifest.counts()[QueueType.PROCESSING][State.FAILED] == 0
+    assert manifest.counts()[JobKind.PROCESSING][State.FAILED] == 0
     processed.library.rmdir()
     away.rename(processed.library)
     assert computed(processed.process()["game.mp4"]) == set()
@@ -200,7 +200,7 @@ def test_a_library_that_goes_away_while_jobs_wait_pauses_them_at_no_cost(project
     project.library.rename(project.library.with_name("away"))
     batch.work(build_definitions, jobs)
     manifest = batch.manifest
-    assert manifest.counts()[QueueType.PROCESSING][State.PENDING] == 3
+    assert manifest.counts()[JobKind.PROCESSING][State.PENDING] == 3
     assert {job.attempt_count for job in manifest.list()} == {0}
     (breaker,) = manifest.breakers()
     assert (breaker.scope, breaker.error_code) == (f"library:{project.library}", "library_offline")
@@ -301,7 +301,7 @@ def test_two_commands_on_one_folder_share_the_work(project: Project, short: Path
     for other in others:
         other.join(60)
     manifest = batch_of(project).manifest
-    assert manifest.counts()[QueueType.PROCESSING][State.SUCCEEDED] == 4
+    assert manifest.counts()[JobKind.PROCESSING][State.SUCCEEDED] == 4
     assert {job.claim_count for job in manifest.list()} == {1}
     assert sum(statuses.count("succeeded") for statuses in found) >= 4
     assert manifest.check() == []

@@ -84,7 +84,7 @@ class AsItWas:
             jobs=known_jobs(manifest),
             videos=set(VideoStore(manifest.engine).all()),
             recipes=Catalog(manifest.engine).recipes(),
-            ended={job.video_path: job.completed_at for job in manifest.list()},
+            ended={job.subject: job.completed_at for job in manifest.list()},
             runs=runs(project),
         )
 
@@ -98,7 +98,7 @@ def opened(project: Project) -> Manifest:
 
 
 def known_jobs(manifest: Manifest) -> dict[str, dict[str, object]]:
-    jobs = {Path(job.video_path).name: asdict(job) for job in manifest.list()}
+    jobs = {Path(job.subject).name: asdict(job) for job in manifest.list()}
     return {
         name: {key: value for key, value in job.items() if key not in (*NEW_EACH_TIME, *OF_ATTEMPTS, *ASKED_FOR)}
         for name, job in jobs.items()
@@ -132,9 +132,7 @@ def test_everything_that_was_done_is_known_again(as_it_was: AsItWas, lost: Proje
     after = {name: job | anyhow for name, job in known_jobs(manifest).items()}
     assert after == {name: job | anyhow for name, job in as_it_was.jobs.items()}
     assert all(job.run_id is not None for job in manifest.list())
-    assert all(
-        abs(job.completed_at - as_it_was.ended[job.video_path]) < timedelta(minutes=1) for job in manifest.list()
-    )
+    assert all(abs(job.completed_at - as_it_was.ended[job.subject]) < timedelta(minutes=1) for job in manifest.list())
     assert Catalog(manifest.engine).recipes() == as_it_was.recipes
     assert {one.reason for job in manifest.list() for one in manifest.history(job.job_id)} == {REASON}
     assert manifest.check(hash_if_there) == []
@@ -211,7 +209,7 @@ def test_what_was_not_finished_is_left_to_the_plan(processed: Project):
         instance.report_runless_asset_event(changed)
         database(processed).unlink()
         assert rebuild(instance, manifest) == Rebuilt(videos=4, jobs=3)
-    assert {Path(job.video_path).name for job in manifest.list()} == NAMES - {ODD_NAME}
+    assert {Path(job.subject).name for job in manifest.list()} == NAMES - {ODD_NAME}
     assert manifest.check() == []
 
 

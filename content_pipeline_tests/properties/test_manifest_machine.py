@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import IllegalMove, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, Lease, QueueType, Request, Result, Terms
+from content_pipeline.manifest.model import Job, JobKind, Lease, Request, Result, Terms
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.chaos import by_size
@@ -96,7 +96,7 @@ class TwoManifests(RuleBasedStateMachine):
         before = dump(self.both[0].engine)
         given = [leases[-1 - back % len(leases)] for leases in self.leases]
         lease = given[0]
-        job = self.both[0].find(QueueType.PROCESSING, self.paths[lease.job_id])
+        job = self.both[0].find(JobKind.PROCESSING, self.paths[lease.job_id])
         holds = job is not None and job.status is State.RUNNING and job.lease == lease
         said = [_said(partial(write, manifest, lease)) for manifest, lease in zip(self.both, given, strict=True)]
         assert said[0] == said[1]
@@ -105,7 +105,7 @@ class TwoManifests(RuleBasedStateMachine):
             assert dump(self.both[0].engine) == before
 
     def _which(self, manifest: Manifest, path: str | None) -> JobFilter:
-        job = None if path is None else manifest.find(QueueType.PROCESSING, path)
+        job = None if path is None else manifest.find(JobKind.PROCESSING, path)
         return JobFilter() if job is None else JobFilter(job_ids=[job.job_id])
 
     # --- work comes in, and into workers' hands
@@ -123,10 +123,10 @@ class TwoManifests(RuleBasedStateMachine):
     @rule(worker=st.sampled_from(WORKERS), number=st.integers(1, 3))
     def claim(self, worker: str, number: int) -> None:
         claimed = [manifest.claim(worker, number) for manifest in self.both]
-        assert [job.video_path for job in claimed[0]] == [job.video_path for job in claimed[1]]
+        assert [job.subject for job in claimed[0]] == [job.subject for job in claimed[1]]
         for side, jobs in enumerate(claimed):
             self.leases[side] += [job.lease for job in jobs]
-            self.paths.update({job.job_id: job.video_path for job in jobs})
+            self.paths.update({job.job_id: job.subject for job in jobs})
 
     @rule(seconds=st.sampled_from([1, 29, 31, 61, LEASE_S + 1, 4000]))
     def wait(self, seconds: float) -> None:
@@ -165,7 +165,7 @@ class TwoManifests(RuleBasedStateMachine):
 
     @rule(dead=st.lists(st.sampled_from(WORKERS), max_size=1))
     def rescue(self, dead: list[str]) -> None:
-        self._each(lambda manifest: sorted(job.video_path for job in manifest.rescue(dead)))
+        self._each(lambda manifest: sorted(job.subject for job in manifest.rescue(dead)))
 
     @rule(age_s=st.sampled_from([10, 1000]), path=st.none() | subjects)
     def tidy(self, age_s: int, path: str | None) -> None:
@@ -174,7 +174,7 @@ class TwoManifests(RuleBasedStateMachine):
             self._each(lambda manifest: manifest.prune(self.clock.time - timedelta(seconds=age_s)))
         else:
             self._each(lambda manifest: manifest.clear(JobFilter(job_ids=self._which(manifest, path).job_ids or [])))
-        self.asked = {job.video_path for job in self.both[0].list()}
+        self.asked = {job.subject for job in self.both[0].list()}
 
     # --- what holds after every step
 
@@ -185,8 +185,8 @@ class TwoManifests(RuleBasedStateMachine):
 
     @invariant()
     def no_job_is_lost(self) -> None:
-        assert {job.video_path for job in self.both[0].list()} == self.asked
-        assert sum(self.both[0].counts()[QueueType.PROCESSING].values()) == len(self.asked)
+        assert {job.subject for job in self.both[0].list()} == self.asked
+        assert sum(self.both[0].counts()[JobKind.PROCESSING].values()) == len(self.asked)
 
     @invariant()
     def both_are_the_same(self) -> None:
@@ -204,9 +204,9 @@ def _normalised(manifest: Manifest) -> dict[str, Any]:
     """All that is known, with subjects for ids."""
     jobs = {job.job_id: job for job in manifest.list()}
     return {
-        "jobs": {job.video_path: _without_ids(job) for job in jobs.values()},
-        "audit": {jobs[i].video_path: [_without_ids(one) for one in manifest.history(i)] for i in jobs},
-        "attempts": {jobs[i].video_path: [_without_ids(one) for one in manifest.attempts(i)] for i in jobs},
+        "jobs": {job.subject: _without_ids(job) for job in jobs.values()},
+        "audit": {jobs[i].subject: [_without_ids(one) for one in manifest.history(i)] for i in jobs},
+        "attempts": {jobs[i].subject: [_without_ids(one) for one in manifest.attempts(i)] for i in jobs},
         "breakers": [{**vars(one), "probe": one.probe is not None} for one in manifest.breakers()],
         "counts": manifest.counts(),
     }

@@ -21,7 +21,7 @@ from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, QueueType
+from content_pipeline.manifest.model import Job, JobKind
 from content_pipeline.settings.job_options import JobOptions
 
 # Shown in place of `running` when the worker is gone; no state of its own, for the next command brings the job back.
@@ -50,8 +50,8 @@ def status(**given: Any) -> int:
     manifest = manifest_of(given, Access.READ)
     counts = {kind: _counted(states) for kind, states in manifest.counts().items()}
     for job in stale_jobs(manifest):
-        counts[job.queue_type]["running"] -= 1
-        counts[job.queue_type][STALE] += 1
+        counts[job.kind]["running"] -= 1
+        counts[job.kind][STALE] += 1
     waits = why_work_waits(manifest)
     if as_json:
         print_document({"counts": {str(kind): states for kind, states in counts.items()}, "waits": waits})
@@ -122,7 +122,7 @@ def list_jobs(state: str | None, limit: int, offset: int, **given: Any) -> int:
         return 0
     for job in jobs:
         detail = f"  {job.error_code}: {job.last_error}" if job.error_code is not None else ""
-        print_result(f"{job.job_id}  {shown_status(job, stale):<10} {printable(job.video_path)}{detail}")
+        print_result(f"{job.job_id}  {shown_status(job, stale):<10} {printable(job.subject)}{detail}")
     if not jobs:
         print_result("No jobs.")
     return 0
@@ -139,7 +139,7 @@ def show(job_id: str, **given: Any) -> int:
     """Show everything about a job. The id may be shortened, or be the path of its recording or library."""
     as_json = given.pop("as_json")
     manifest = manifest_of(given, Access.READ)
-    by_path = (manifest.find(kind, str(canonical_path(Path(job_id)))) for kind in QueueType)
+    by_path = (manifest.find(kind, str(canonical_path(Path(job_id)))) for kind in JobKind)
     job = next((job for job in by_path if job is not None), None) or manifest.get(job_id)
     history, attempts = manifest.history(job.job_id), manifest.attempts(job.job_id)
     stale = {one.job_id for one in stale_jobs(manifest)}
@@ -159,9 +159,9 @@ def show(job_id: str, **given: Any) -> int:
 
 
 def _print_job(job: Job, status: str) -> None:
-    video = "" if job.queue_type is QueueType.CALIBRATION else f", video {job.video_key}"
-    print_result(f"{printable(job.video_path)}")
-    print_result(f"job {job.job_id}, {job.queue_type}, library {printable(job.library)}{video}")
+    video = "" if job.kind is JobKind.CALIBRATION else f", video {job.video_key}"
+    print_result(f"{printable(job.subject)}")
+    print_result(f"job {job.job_id}, {job.kind}, library {printable(job.library)}{video}")
     budget = f"attempt {job.attempt_count} of {job.max_attempts}, crashes {job.crash_count} of {job.max_crashes}"
     print_result(f"{status}; {budget}; priority {job.priority}")
     if status == STALE:
@@ -183,7 +183,7 @@ def _print_job(job: Job, status: str) -> None:
 
 def _as_asked(job: Job) -> Iterator[str]:
     """What a command asked of it; one that follows the settings has nothing to tell."""
-    if job.queue_type is QueueType.PROCESSING and job.options is not None:
+    if job.kind is JobKind.PROCESSING and job.options is not None:
         try:
             options = JobOptions.from_json(job.options)
         except BadSettings as error:

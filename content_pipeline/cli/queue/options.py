@@ -16,7 +16,7 @@ from content_pipeline.library.keys import canonical_path
 from content_pipeline.manifest.database import Access, file_at
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import QueueType
+from content_pipeline.manifest.model import JobKind
 from content_pipeline.manifest.open import open_named_manifest
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.settings import Settings
@@ -40,9 +40,7 @@ def job_filter_options(command: Command) -> Command:
         click.option("--library", help="Only jobs of this library (its folder)."),
         click.option("--since", help="Only jobs that changed in this time, e.g. 30m, 12h, 7d."),
         click.option("--error-code", help="Only jobs with this error code."),
-        click.option(
-            "--type", "queue_type", type=click.Choice([str(one) for one in QueueType]), help="Only this type."
-        ),
+        click.option("--type", "kind", type=click.Choice([str(one) for one in JobKind]), help="Only this type."),
         click.argument("job_ids", nargs=-1),
     ):
         command = option(command)
@@ -68,7 +66,7 @@ def job_filter_of(manifest: Manifest, given: dict[str, Any], status: State | Non
     ids = given.get("job_ids")
     return JobFilter(
         job_ids=[manifest.get(job_id).job_id for job_id in ids] if ids else None,
-        queue_type=None if given.get("queue_type") is None else QueueType(given["queue_type"]),
+        kind=None if given.get("kind") is None else JobKind(given["kind"]),
         library=None if given.get("library") is None else str(canonical_path(Path(given["library"]))),
         status=status,
         error_code=given.get("error_code"),

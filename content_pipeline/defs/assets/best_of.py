@@ -15,7 +15,7 @@ from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, QueueType
+from content_pipeline.manifest.model import Job, JobKind
 from content_pipeline.manifest.open import open_in_a_child
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.settings import Settings
@@ -67,14 +67,14 @@ def _processed(manifest: Manifest, key: str) -> tuple[Path, Sequence[Processed]]
     library = next((root for root in Catalog(manifest.engine).libraries() if library_key(root) == key), None)
     if library is None:
         raise MissingFile(f"no library is known by the key {key}; process its folder first")
-    done = JobFilter(queue_type=QueueType.PROCESSING, library=str(library), status=State.SUCCEEDED)
+    done = JobFilter(kind=JobKind.PROCESSING, library=str(library), status=State.SUCCEEDED)
     return library, [_as_processed(job) for job in manifest.list(done)]
 
 
 def _as_processed(job: Job) -> Processed:
     # Without a key nothing is known of the video: it is left out under the job's own id.
     video_key = job.job_id if job.video_key is None else job.video_key
-    return Processed(video_key, Path(job.video_path), job.input_hash_full, job.stage_keys)
+    return Processed(video_key, Path(job.subject), job.input_hash_full, job.stage_keys)
 
 
 def _metadata(library: Path, result: StageResult) -> dict[str, Any]:

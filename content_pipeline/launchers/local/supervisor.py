@@ -203,7 +203,7 @@ class Supervisor:
                 self._end(launch.run_id, f"Nothing to do: {why}." if needless else f"Refused: {why}.", needless)
             case Admitted(job):
                 del self._waiting[launch.run_id]
-                path = Path(launch.job_name if job is None else job.video_path)
+                path = Path(launch.job_name if job is None else job.subject)
                 outcome = Outcome(path, launch.partition_key, "running")
                 whole, run_id = is_whole(launch), launch.run_id
                 recipe = None if job is None else job.config_hash

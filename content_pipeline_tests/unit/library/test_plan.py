@@ -26,7 +26,7 @@ def _found(name: str) -> Found:
 
 def _job(status: State, recipe: Recipe, **given: object) -> JobSummary:
     values = {"error_code": None, "last_error": None, "output_files": [], "stage_keys": {}, "results": {}}
-    values |= {"config_hash": recipe.config_hash, "video_key": "key", "job_id": "id", "video_path": "/games/a.mp4"}
+    values |= {"config_hash": recipe.config_hash, "video_key": "key", "job_id": "id", "subject": "/games/a.mp4"}
     return JobSummary(status=status, **{**values, **given})
 
 
@@ -120,7 +120,7 @@ def test_why(job: JobSummary | None, wanted: Wanted, action: Action, why: str):
 
 def test_a_limit_counts_what_needs_work_only():
     names = [f"{number}.mp4" for number in range(6)]
-    done = {f"/games/{name}": _job(State.SUCCEEDED, OLD, video_path=f"/games/{name}") for name in names[:2]}
+    done = {f"/games/{name}": _job(State.SUCCEEDED, OLD, subject=f"/games/{name}") for name in names[:2]}
     known = Known({f"/games/{name}": str(_found(name).signature) for name in names}, done, {OLD.config_hash: OLD})
     planned = plan(Scan(ROOT, tuple(map(_found, names)), (), {}), known, Wanted(OLD, "/one"))
     limited = planned.limited(3)

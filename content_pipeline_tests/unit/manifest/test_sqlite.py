@@ -101,7 +101,7 @@ def opened(folder: Path, name: str = "manifest.db") -> Manifest:
 
 
 def subjects(manifest: Manifest) -> list[str]:
-    return [job.video_path for job in manifest.list()]
+    return [job.subject for job in manifest.list()]
 
 
 def test_a_deleted_manifest_begins_anew_where_everybody_sees_it(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class Desk:
 
     def publish(self, word: str | None, output: Path | None = None) -> Published:
         pieces = [] if word is None else pieces_of(self.owner, ENDINGS, self.made(word))
-        return publish(self.context(output), self.owner, self.name, pieces, WHY)
+        return publish(self.context(output).outputs, self.owner, self.name, pieces, WHY)
 
     def files(self) -> dict[str, str]:
         found = {path.name: path.read_text() for path in self.output.iterdir()} if self.output.is_dir() else {}

@@ -285,7 +285,7 @@ def test_the_asset_finds_its_library_by_its_key_and_shows_the_cuts(library: Libr
     manifest.enqueue([Request(str(job.path), str(library.root)) for job in library.jobs])
     done = {str(job.path): job for job in library.jobs}
     for job in manifest.claim("worker", number=2):
-        known = done[job.video_path]
+        known = done[job.subject]
         keys = dict(known.stage_keys)
         manifest.succeed(job.lease, Result(known.video_key, input_hash_full=known.full, stage_keys=keys))
     assert Catalog(manifest.engine).libraries() == [library.root]
