@@ -57,4 +57,4 @@ def build_resources(settings: Settings, run_context: RunContext) -> Mapping[str,
         run = context.run
         return open_stage_context(settings, run_context, None if run is None else run.tags.get(PARTITION_TAG))
 
-    return {"workbench": stage_context}
+    return {"stage_context": stage_context}

@@ -81,4 +81,4 @@ def test_every_private_import_is_in_one_file():
     package = Path(internals.__file__).parents[1]
     private = re.compile(r"^\s*(from|import) dagster\._", re.MULTILINE)
     users = [path.name for path in package.rglob("*.py") if private.search(path.read_text())]
-    assert users == ["_dagster_internals.py"]
+    assert users == ["private_api.py"]

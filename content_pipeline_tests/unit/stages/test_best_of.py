@@ -274,7 +274,7 @@ def materialize(library: Library, key: str) -> dg.ExecuteInProcessResult:
         return dg.materialize(
             [asset],
             partition_key=key,
-            resources={"workbench": library.context},
+            resources={"stage_context": library.context},
             instance=instance,
             raise_on_error=False,
         )
