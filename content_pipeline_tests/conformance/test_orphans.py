@@ -87,7 +87,10 @@ def test_the_job_of_a_dead_worker_comes_back_at_once(manifest: Manifest) -> None
 
 @contextmanager
 def _worker() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    tell = "import signal; from content_pipeline.execution.worker_identity import this_worker; print(this_worker(), flush=True)"
+    tell = (
+        "import signal; from content_pipeline.execution.worker_identity import this_worker; "
+        "print(this_worker(), flush=True)"
+    )
     process = subprocess.Popen([sys.executable, "-c", f"{tell}; signal.pause()"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:

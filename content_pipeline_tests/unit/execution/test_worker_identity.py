@@ -78,7 +78,10 @@ def test_a_signal_reaches_the_very_process_or_nobody():
 
 
 def _start() -> tuple[str, subprocess.Popen]:
-    tell = "import signal; from content_pipeline.execution.worker_identity import this_worker; print(this_worker(), flush=True)"
+    tell = (
+        "import signal; from content_pipeline.execution.worker_identity import this_worker; "
+        "print(this_worker(), flush=True)"
+    )
     process = subprocess.Popen([sys.executable, "-c", f"{tell}; signal.pause()"], stdout=subprocess.PIPE, text=True)
     return process.stdout.readline().strip(), process
 
