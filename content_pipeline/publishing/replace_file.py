@@ -2,11 +2,14 @@
 
 Between looking at a file and replacing it an editor may save. So the file is taken out first, in one step, and looked
 at where nobody else finds it; one that is not ours goes back. On its way a file has a hidden name beside its target,
-`.<name>.<token>.<kind>`; the token says whose it is:
+`.<name>.content-ai-<token>.<kind>`; the token says whose it is:
 
 - `part` is being copied. It is ours and may be thrown away.
 - `new` and `old` may hold what was taken out. Whoever finds one that its owner will not come back for looks at what
   it holds: ours is removed, a person's file gets its name back.
+
+People have hidden files too: one whose name is not exactly of this form is never touched. Names of earlier
+versions lack the mark; of those only what no person writes by chance counts: a job's id, or this very machine.
 
 A hidden file is judged only by who has renamed it to a token of its own, so of several who find one, one has it; and
 an owner that comes back late finds nothing under its name, and stops.
@@ -21,7 +24,7 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -44,25 +47,51 @@ from content_pipeline.system.process_identity import started_at, this_process
 PART, NEW, OLD = "part", "new", "old"
 FORGOTTEN_S = 86400.0
 UNKNOWN = "0"
-_HIDDEN = re.compile(r"\.(?P<name>.+)\.(?P<token>[0-9A-Za-z]+(-[0-9A-Za-z]+)+)\.(?P<kind>part|new|old)", re.DOTALL)
+MARK = "content-ai-"
+_HIDDEN = re.compile(
+    rf"\.(?P<name>.+)\.(?P<mark>{MARK})?"
+    r"((?P<job_id>[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9a-f]{12})-(?P<claim>\d{1,9})-)?"
+    r"(?P<place>[0-9a-f]{8}|0)-(?P<pid>\d{1,7})-(?P<started>\d{1,19})"
+    r"\.(?P<kind>part|new|old)",
+    re.DOTALL | re.ASCII,
+)
 
 Ours = Callable[[Path], bool]
+
+
+@dataclass(frozen=True)
+class Token:
+    """Who gave a file its hidden name: the process, and the claim of a job, if there is one."""
+
+    place: str
+    pid: int
+    started: str
+    job_id: str | None = None
+    claim: int = 0
+
+    def __str__(self) -> str:
+        process = f"{self.place}-{self.pid}-{self.started}"
+        return process if self.job_id is None else f"{self.job_id}-{self.claim}-{process}"
+
+    @property
+    def process(self) -> tuple[str, int, str]:
+        return self.place, self.pid, self.started
 
 
 @dataclass(frozen=True)
 class Hidden:
     path: Path
     target: Path
-    token: str
+    token: Token
     kind: str
 
 
-def token_of(lease: Lease | None) -> str:
-    """Job and claim, if there is a job; and the process, in a form that fits a file name."""
+def token_of(lease: Lease | None) -> Token:
+    """Job and claim, if there is a job; and this process, in a form that fits a file name."""
     process = this_process()
     place = UNKNOWN if process.place is None else hashlib.sha256(repr(process.place).encode()).hexdigest()[:8]
-    mine = f"{place}-{process.pid}-{process.started or 0}"
-    return mine if lease is None else f"{lease.job_id}-{lease.claim_number}-{mine}"
+    mine = Token(place, process.pid, process.started or "0")
+    return mine if lease is None else replace(mine, job_id=lease.job_id, claim=lease.claim_number)
 
 
 def is_abandoned(found: Hidden, is_over: Callable[[str, int], bool | None]) -> bool:
@@ -71,16 +100,14 @@ def is_abandoned(found: Hidden, is_over: Callable[[str, int], bool | None]) -> b
     `is_over` says whether a claim of a job has ended, None of a job that nobody knows. Where neither the manifest
     nor the kernel can tell, its age decides.
     """
-    *job, place, pid, started = found.token.rsplit("-", 3) if found.token.count("-") >= 2 else ("", "", "")
-    here = token_of(None).split("-")
-    if [place, pid, started] == here:
+    token, here = found.token, token_of(None)
+    if token.process == here.process:
         return True  # an earlier try of this very process
-    job_id, _, claim = "".join(job).partition("-")
-    over = is_over(job_id, int(claim)) if claim.isdecimal() else None
+    over = None if token.job_id is None else is_over(token.job_id, token.claim)
     if over is not None:
         return over
-    if place == here[0] != UNKNOWN and pid.isdecimal():
-        return started_at(int(pid)) not in (None, started)
+    if token.place == here.place != UNKNOWN:
+        return started_at(token.pid) not in (None, token.started)
     with suppress(FileNotFoundError):
         return time.time() - found.path.lstat().st_ctime > FORGOTTEN_S
     return False
@@ -99,7 +126,7 @@ def holds_one_of(path: Path, known: Collection[str]) -> bool:
     return unchanged and not is_open_for_writing(path)
 
 
-def stage(content: Path | bytes, target: Path, token: str) -> Path:
+def stage(content: Path | bytes, target: Path, token: Token) -> Path:
     """A copy beside its target, on disk; nobody sees it yet."""
     staged = _hidden(target, token, PART)
     staged.unlink(missing_ok=True)
@@ -111,7 +138,7 @@ def stage(content: Path | bytes, target: Path, token: str) -> Path:
     return staged
 
 
-def put_in_place(staged: Path, target: Path, token: str, is_own_output: Ours) -> bool:
+def put_in_place(staged: Path, target: Path, token: Token, is_own_output: Ours) -> bool:
     """Whether it is there now. False: a person's file stands there, as it was, and the staged one is gone.
 
     FileNotFoundError: a successor has cleared what was staged; it publishes now, and nothing was changed.
@@ -138,7 +165,7 @@ def put_in_place(staged: Path, target: Path, token: str, is_own_output: Ours) ->
     return False
 
 
-def _replace_in_steps(new: Path, target: Path, token: str, is_own_output: Ours) -> bool:
+def _replace_in_steps(new: Path, target: Path, token: Token, is_own_output: Ours) -> bool:
     """The same where two files cannot change names: for a moment there is none."""
     old = _hidden(target, token, OLD)
     with suppress(FileNotFoundError):
@@ -163,7 +190,7 @@ def _replace_in_steps(new: Path, target: Path, token: str, is_own_output: Ours) 
     return True
 
 
-def take_away(target: Path, token: str, is_own_output: Ours, check_lease: Callable[[], None]) -> bool:
+def take_away(target: Path, token: Token, is_own_output: Ours, check_lease: Callable[[], None]) -> bool:
     """Remove a file, if it is ours. False: it is a person's, and stays.
 
     The lease is looked at once the file is out: who is late may hold what a successor has just published.
@@ -220,7 +247,7 @@ def recover(folder: Path, known: Callable[[Path], Collection[str]], may_take: Ca
             if found.kind == PART:
                 found.path.unlink()
                 continue
-            held = _hidden(found.target, f"{uuid4().hex[:12]}-0-{token_of(None)}", OLD)
+            held = _hidden(found.target, replace(token_of(None), job_id=uuid4().hex[:12]), OLD)
             move_without_replacing(found.path, held)
             ours = partial(holds_one_of, known=known(found.target))
             if ours(held) or holds_one_of(held, _content_of(found.target)):
@@ -237,8 +264,12 @@ def hidden_in(folder: Path) -> Iterator[Hidden]:
     except FileNotFoundError:
         return
     for name in names:
-        if match := _HIDDEN.fullmatch(name):
-            yield Hidden(folder / name, folder / match["name"], match["token"], match["kind"])
+        match = _HIDDEN.fullmatch(name)
+        if match is None:
+            continue
+        token = Token(match["place"], int(match["pid"]), match["started"], match["job_id"], int(match["claim"] or 0))
+        if match["mark"] or token.job_id is not None or token.place == token_of(None).place != UNKNOWN:
+            yield Hidden(folder / name, folder / match["name"], token, match["kind"])
 
 
 def _content_of(path: Path) -> set[str]:
@@ -249,5 +280,5 @@ def _content_of(path: Path) -> set[str]:
         return set()
 
 
-def _hidden(target: Path, token: str, kind: str) -> Path:
-    return target.with_name(f".{target.name}.{token}.{kind}")
+def _hidden(target: Path, token: Token, kind: str) -> Path:
+    return target.with_name(f".{target.name}.{MARK}{token}.{kind}")

@@ -384,6 +384,50 @@ def test_a_kill_while_replacing_leaves_nothing_hidden_and_loses_nothing(
     assert desk.manifest.check(hash_if_there) == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".Holiday.2023.WEB-DL.part",
+        ".notes.2024-01-02.old",
+        ".notes.20240102-12-30.old",
+        ".game.mp4.0-12-34.new",
+        ".game.mp4.content-ai-draft.old",
+        ".game.mp4.content-ai-99999999-1.part",
+        ".content-ai-0-12-34.part",
+    ],
+)
+def test_hidden_files_of_people_are_never_touched(desk: Desk, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replacing, "FORGOTTEN_S", -1.0)  # however old they are
+    desk.output.mkdir()
+    (desk.output / name).write_text("mine")
+    recover_outputs(desk.records, [desk.output])
+    desk.publish("one")
+    desk.publish("two")
+    assert desk.files() == {name: "mine", **group("game", "two")}
+
+
+@pytest.mark.parametrize("mark", ["", "content-ai-"], ids=["earlier version", "now"])
+@pytest.mark.parametrize("job", ["01JD0000000000000000000000-3-", "0123456789ab-0-"])
+def test_what_was_interrupted_long_ago_is_cleared_up(
+    desk: Desk, mark: str, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replacing, "FORGOTTEN_S", -1.0)
+    desk.publish("one")
+    token = f"{mark}{job}0a1b2c3d-4321-99887766"
+    (desk.output / f".game.mp4.{token}.part").write_text("half a mont")
+    (desk.output / f".game.mp4.{token}.old").write_text("montage one")
+    (desk.output / f".film.mp4.{token}.new").write_text("mine")
+    assert recover_outputs(desk.records, [desk.output]) == [desk.output / "film.mp4"]
+    assert desk.files() == {"film.mp4": "mine", **group("game", "one")}
+
+
+def test_what_this_process_left_without_a_job_is_cleared_up_also_without_the_mark(desk: Desk) -> None:
+    desk.output.mkdir()
+    (desk.output / f".game.mp4.{replacing.token_of(None)}.part").write_text("half a mont")
+    recover_outputs(desk.records, [desk.output])
+    assert desk.files() == {}
+
+
 def test_who_lost_the_lease_publishes_and_removes_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.manifest.enqueue([Request("/games/a.mp4", "/games")])
     (late,) = desk.manifest.claim("late")
