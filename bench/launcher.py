@@ -26,7 +26,7 @@ from content_pipeline.defs.sensors import build_sensors
 from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.launchers.local.supervisor_process import ensure_supervisor
 from content_pipeline.settings import Settings
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
 
 VIDEOS = 12
 ROUNDS = 6

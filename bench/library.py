@@ -14,7 +14,7 @@ from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.library.scan import Scan, scan
 from content_pipeline.services.planning import Planner, own_output_filter
 from content_pipeline.settings import Settings
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
 
 UNCHANGED = 1_000
 PLANNED = (100, 1_000, 10_000, 100_000)

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from content_pipeline.media.ffmpeg import ffmpeg_exe
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
 
 FOOTAGE = Path(__file__).resolve().parents[2] / "shared" / "footage"
 LOOP_S = 600

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline_tests.processing import Project
-
-FOOTAGE = Path(__file__).resolve().parents[2] / "shared" / "footage"
+from content_pipeline_tests.helpers.footage import FOOTAGE
+from content_pipeline_tests.helpers.processing import Project
 
 
 @pytest.fixture

@@ -45,12 +45,12 @@ def rows(footage: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, d
     return {Path(row["path"]).name: row for row in json.loads(done.stdout)["videos"]}
 
 
-def test_no_file_is_forgotten(rows):
+def test_no_file_is_forgotten(rows) -> None:
     assert set(rows) == WORKS | NO_HIGHLIGHTS | set(FAILS) | {"base_40s.mp4"}
 
 
 @pytest.mark.parametrize("name", sorted(WORKS | {"base_40s.mp4"}))
-def test_a_readable_file_becomes_a_montage(rows, name):
+def test_a_readable_file_becomes_a_montage(rows, name) -> None:
     row = rows[name]
     assert row["status"] == "succeeded", row
     assert row["highlights"] >= 1
@@ -58,25 +58,25 @@ def test_a_readable_file_becomes_a_montage(rows, name):
 
 
 @pytest.mark.parametrize("name", sorted(NO_HIGHLIGHTS))
-def test_silence_is_a_success_without_montage(rows, name):
+def test_silence_is_a_success_without_montage(rows, name) -> None:
     row = rows[name]
     assert (row["status"], row["highlights"]) == ("succeeded", 0)
     assert [Path(output).name for output in row["outputs"]] == [f"{Path(name).stem}.plot.png"]
 
 
 @pytest.mark.parametrize("name", sorted(FAILS))
-def test_what_cannot_be_read_is_named(rows, name):
+def test_what_cannot_be_read_is_named(rows, name) -> None:
     row = rows[name]
     assert (row["status"], row["error_code"]) == ("failed", FAILS[name])
     assert name in row["error"]
     assert row["outputs"] == []
 
 
-def test_the_track_with_the_sound_is_found_and_told(rows):
+def test_the_track_with_the_sound_is_found_and_told(rows) -> None:
     assert rows["two_audio.mp4"]["audio_track"] == 1
 
 
-def test_hostile_names_are_plain_files(footage: Path, tmp_path: Path):
+def test_hostile_names_are_plain_files(footage: Path, tmp_path: Path) -> None:
     library = tmp_path / "library"
     subprocess.run(["bash", footage / "awkward_names", library], check=True)
     done = content_ai("process", "-i", library, "--json", cwd=tmp_path)

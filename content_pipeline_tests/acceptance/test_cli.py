@@ -6,12 +6,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
 
 HEAVY = {"librosa", "moviepy", "av", "matplotlib", "pandas", "numba", "scipy"}
 
@@ -38,7 +38,7 @@ def library(tmp_path: Path, samples_folder: Path) -> Path:
     return folder
 
 
-def test_the_document_has_a_row_for_every_recording(library: Path, tmp_path: Path):
+def test_the_document_has_a_row_for_every_recording(library: Path, tmp_path: Path) -> None:
     done = content_ai("process", "-i", library, "-o", tmp_path / "out", "--json", cwd=tmp_path)
     assert done.returncode == 3, done.stderr
     document = json.loads(done.stdout)
@@ -55,7 +55,7 @@ def test_the_document_has_a_row_for_every_recording(library: Path, tmp_path: Pat
     assert document["totals"]["failed"] == 1
 
 
-def test_the_closing_table_says_what_was_done_and_why_not(library: Path, tmp_path: Path):
+def test_the_closing_table_says_what_was_done_and_why_not(library: Path, tmp_path: Path) -> None:
     done = content_ai("process", "-i", library, cwd=tmp_path, env={"COLUMNS": "200"})
     assert done.returncode == 3
     assert "1 succeeded, 1 failed" in done.stdout
@@ -66,7 +66,7 @@ def test_the_closing_table_says_what_was_done_and_why_not(library: Path, tmp_pat
     assert "everything reused" in again.stdout
 
 
-def test_a_dry_run_and_no_process_do_no_work(library: Path, tmp_path: Path):
+def test_a_dry_run_and_no_process_do_no_work(library: Path, tmp_path: Path) -> None:
     for flag in ("--dry-run", "--no-process"):
         done = content_ai("process", "-i", library, flag, "--json", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
@@ -75,7 +75,7 @@ def test_a_dry_run_and_no_process_do_no_work(library: Path, tmp_path: Path):
     assert not (tmp_path / ".content-ai" / "artifacts").exists()
 
 
-def test_the_limit_is_kept(library: Path, tmp_path: Path):
+def test_the_limit_is_kept(library: Path, tmp_path: Path) -> None:
     done = content_ai("process", "-i", library, "--limit", 1, "--dry-run", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["totals"]["videos"] == 1
 
@@ -95,7 +95,9 @@ def test_the_limit_is_kept(library: Path, tmp_path: Path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_usage_is_one_clear_message_and_exit_code_2(tmp_path: Path, samples_folder: Path, arguments, said):
+def test_wrong_usage_is_one_clear_message_and_exit_code_2(
+    tmp_path: Path, samples_folder: Path, arguments, said
+) -> None:
     shutil.copy(samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),)), tmp_path / "a.mp4")
     done = content_ai(*arguments, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
@@ -103,7 +105,7 @@ def test_wrong_usage_is_one_clear_message_and_exit_code_2(tmp_path: Path, sample
     assert "Traceback" not in done.stderr
 
 
-def test_a_database_that_is_none_is_refused(library: Path, tmp_path: Path):
+def test_a_database_that_is_none_is_refused(library: Path, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is not a database, and long enough to be looked at")
     done = content_ai("process", "-i", library, "--db", "text.db", cwd=tmp_path)
     assert done.returncode == 2
@@ -111,7 +113,7 @@ def test_a_database_that_is_none_is_refused(library: Path, tmp_path: Path):
     assert (tmp_path / "text.db").read_text().startswith("this is not")
 
 
-def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path):
+def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = content_ai("process", "-i", "empty", cwd=tmp_path)
     assert done.returncode == 0
@@ -119,7 +121,9 @@ def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_ends_the_children_and_the_next_call_goes_on(number, tmp_path: Path, samples_folder: Path):
+def test_an_interruption_ends_the_children_and_the_next_call_goes_on(
+    number, tmp_path: Path, samples_folder: Path
+) -> None:
     library = tmp_path / "library"
     library.mkdir()
     long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
@@ -132,10 +136,9 @@ def test_an_interruption_ends_the_children_and_the_next_call_goes_on(number, tmp
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 120
-    while not list(tmp_path.glob(".content-ai/artifacts/detections/*/*/detections.json")):
-        assert time.monotonic() < deadline and running.poll() is None
-        time.sleep(0.02)
+    detections = ".content-ai/artifacts/detections/*/*/detections.json"
+    eventually(lambda: running.poll() is not None or list(tmp_path.glob(detections)), "highlights were found", 120)
+    assert running.poll() is None
     os.kill(running.pid, number)
     said, _ = running.communicate(timeout=30)
     assert running.returncode == 130
@@ -154,7 +157,7 @@ def test_an_interruption_ends_the_children_and_the_next_call_goes_on(number, tmp
     }
 
 
-def test_settings_are_shown_with_their_origin(tmp_path: Path):
+def test_settings_are_shown_with_their_origin(tmp_path: Path) -> None:
     (tmp_path / "content-ai.toml").write_text("[render]\ncrf = 19\n")
     done = content_ai("config", "show", "--json", "--set", "output.order=score", cwd=tmp_path)
     shown = json.loads(done.stdout)
@@ -164,14 +167,14 @@ def test_settings_are_shown_with_their_origin(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["content-ai.toml"], "looking made a manifest"
 
 
-def test_the_doctor_finds_this_machine_well(tmp_path: Path):
+def test_the_doctor_finds_this_machine_well(tmp_path: Path) -> None:
     done = content_ai("doctor", "--json", cwd=tmp_path)
     findings = json.loads(done.stdout)
     assert done.returncode == 0, findings
     assert {finding["verdict"] for finding in findings} <= {"ok", "warning"}
 
 
-def test_the_doctor_finds_a_folder_that_cannot_be_written(tmp_path: Path):
+def test_the_doctor_finds_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     done = content_ai("doctor", "--json", "--state-dir", "file/below", cwd=tmp_path)
     assert done.returncode == 1
@@ -186,7 +189,7 @@ def test_the_doctor_finds_a_folder_that_cannot_be_written(tmp_path: Path):
     ],
     ids=["--help", "the code location"],
 )
-def test_what_is_heavy_is_not_loaded_before_it_is_needed(tmp_path: Path, code):
+def test_what_is_heavy_is_not_loaded_before_it_is_needed(tmp_path: Path, code) -> None:
     check = f"{code}\nimport sys\nprint('LOADED', sorted({HEAVY!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", check], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "LOADED []" in done.stdout, done.stdout + done.stderr

@@ -12,8 +12,8 @@ import pytest
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import load
-from content_pipeline_tests import samples
-from content_pipeline_tests.launching import eventually
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
 
 ANOTHER_BOOT = "0a1b2c3d-0000-4000-8000-000000000000"
 COMMAND = [sys.executable, "-m", "content_pipeline.cli", "process"]
@@ -26,7 +26,7 @@ def clone(boot_id: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*CLONE, BOOTED, str(boot_id), *command], capture_output=True, text=True, check=False)
 
 
-def test_a_clone_never_takes_a_healthy_job_for_abandoned(tmp_path: Path, samples_folder: Path, monkeypatch):
+def test_a_clone_never_takes_a_healthy_job_for_abandoned(tmp_path: Path, samples_folder: Path, monkeypatch) -> None:
     boot_id = tmp_path / "boot_id"
     boot_id.write_text(ANOTHER_BOOT + "\n")
     if clone(boot_id, "cat", "/proc/sys/kernel/random/boot_id").stdout.strip() != ANOTHER_BOOT:

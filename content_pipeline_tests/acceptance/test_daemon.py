@@ -22,9 +22,9 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import load
-from content_pipeline_tests import samples
-from content_pipeline_tests.chaos import SIZE, by_size
-from content_pipeline_tests.launching import eventually
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.chaos import SIZE, by_size
+from content_pipeline_tests.helpers.eventually import eventually
 
 LEASE_S = 10
 
@@ -218,7 +218,7 @@ def copy_slowly(source: Path, target: Path, seconds: float) -> None:
             time.sleep(seconds / pieces)
 
 
-def test_a_recording_that_is_copied_slowly_is_left_alone_until_it_is_whole_and_then_done(dev: Dev, recordings):
+def test_a_recording_that_is_copied_slowly_is_left_alone_until_it_is_whole_and_then_done(dev: Dev, recordings) -> None:
     copy_slowly(recordings["slow"], dev.library / "slow.mp4", 12)
     assert dev.job("slow.mp4") is None
     eventually(lambda: dev.is_done("slow.mp4"), "the montage was made")
@@ -228,7 +228,7 @@ def test_a_recording_that_is_copied_slowly_is_left_alone_until_it_is_whole_and_t
     assert dev.runs()[job.run_id] == "SUCCESS"
 
 
-def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings):
+def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings) -> None:
     """The child, the supervisor, the daemon and the code servers, one after the other and then together."""
     dev.configure(render__mode='"encode"', render__preset='"veryslow"')
     shutil.copy(recordings["killed"], dev.library / "killed.mp4")
@@ -247,7 +247,9 @@ def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings):
     assert dev.cli("queue", "check").returncode == 0
 
 
-def test_a_run_that_is_terminated_in_the_ui_ends_as_cancelled_with_its_job(dev: Dev, recordings, samples_folder: Path):
+def test_a_run_that_is_terminated_in_the_ui_ends_as_cancelled_with_its_job(
+    dev: Dev, recordings, samples_folder: Path
+) -> None:
     dev.configure(render__mode='"encode"', render__preset='"veryslow"')
     long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
     shutil.copy(long, dev.library / "long.mp4")
@@ -263,7 +265,7 @@ def test_a_run_that_is_terminated_in_the_ui_ends_as_cancelled_with_its_job(dev: 
     dev.configure()
 
 
-def test_a_manifest_that_is_deleted_is_rebuilt_and_nothing_is_done_again(dev: Dev):
+def test_a_manifest_that_is_deleted_is_rebuilt_and_nothing_is_done_again(dev: Dev) -> None:
     before, runs = dev.job("slow.mp4"), dev.runs()
     for path in dev.state.glob("queue.db*"):
         path.unlink()
@@ -277,7 +279,7 @@ def test_a_manifest_that_is_deleted_is_rebuilt_and_nothing_is_done_again(dev: De
     assert set(dev.runs()) == set(runs)
 
 
-def test_a_changed_threshold_shows_as_stale_and_the_nightly_backfill_re_decides_without_decoding(dev: Dev):
+def test_a_changed_threshold_shows_as_stale_and_the_nightly_backfill_re_decides_without_decoding(dev: Dev) -> None:
     key = dev.job("slow.mp4").video_key
     dev.configure(detection__rms_threshold="0.2", schedule__quiet_hours='"00:00-23:59"')
     eventually(lambda: dev.stale_status("detections", key) == "STALE", "the UI shows it as stale", 60)
@@ -288,7 +290,7 @@ def test_a_changed_threshold_shows_as_stale_and_the_nightly_backfill_re_decides_
     assert {stage for stage, cost in job.cost.items() if not cost["reused"]} <= {"detections", "montage"}
 
 
-def test_two_daemons_on_one_instance_do_everything_once(dev: Dev, recordings):
+def test_two_daemons_on_one_instance_do_everything_once(dev: Dev, recordings) -> None:
     with dev.second_daemon():
         shutil.copy(recordings["again"], dev.library / "again.mp4")
         eventually(lambda: dev.is_done("again.mp4"), "it is done")
@@ -298,7 +300,7 @@ def test_two_daemons_on_one_instance_do_everything_once(dev: Dev, recordings):
 @pytest.mark.skipif(not SIZE, reason="takes minutes: `make chaos`")
 @pytest.mark.chaos_slice
 @pytest.mark.timeout(1200)
-def test_everything_is_killed_at_random_and_every_recording_is_done_once(dev: Dev, samples_folder: Path):
+def test_everything_is_killed_at_random_and_every_recording_is_done_once(dev: Dev, samples_folder: Path) -> None:
     dev.configure(queue__max_crashes="1000", render__mode='"encode"')
     names = [f"chaos{number}.mp4" for number in range(by_size(2, 12))]
     for number, name in enumerate(names):
@@ -332,7 +334,7 @@ def test_everything_is_killed_at_random_and_every_recording_is_done_once(dev: De
         assert max(dev.computed(dev.job(name).video_key).values()) == 1, name
 
 
-def test_when_it_ends_no_process_and_no_draft_is_left(dev: Dev):
+def test_when_it_ends_no_process_and_no_draft_is_left(dev: Dev) -> None:
     dev.stop()
     eventually(lambda: not dev.processes(), "every process has ended", 60)
     assert list((dev.state / "artifacts" / ".drafts").glob("*")) == []

@@ -15,10 +15,10 @@ from content_pipeline.execution.outcome import Outcome
 from content_pipeline.media.ffmpeg import ffmpeg_exe
 from content_pipeline.media.render.render_mode import choose
 from content_pipeline.media.source import Source
-from content_pipeline_tests import mutants, samples
 from content_pipeline_tests.acceptance.test_cli import content_ai
-from content_pipeline_tests.chaos import by_size
-from content_pipeline_tests.processing import Project
+from content_pipeline_tests.helpers import mutants, samples
+from content_pipeline_tests.helpers.chaos import by_size
+from content_pipeline_tests.helpers.processing import Project
 
 ENDINGS = "mp4,mov,mkv,webm,avi,ts,flv"
 VERDICTS = {None, "corrupt_media", "not_a_video", "no_picture", "no_audio", "limit_exceeded"}
@@ -46,7 +46,7 @@ def _montage(outputs: list[str]) -> str | None:
 
 
 @pytest.mark.timeout(by_size(300, 7200))
-def test_a_damaged_recording_gives_a_clean_montage_or_a_verdict(project: Project, samples_folder: Path):
+def test_a_damaged_recording_gives_a_clean_montage_or_a_verdict(project: Project, samples_folder: Path) -> None:
     wholes = mutants.recordings(samples_folder)
     made = {path.name for path in mutants.make(project.library, wholes, MUTANTS)}
     outcomes = project.process(library__extensions=ENDINGS, queue__max_attempts=1)
@@ -57,7 +57,7 @@ def test_a_damaged_recording_gives_a_clean_montage_or_a_verdict(project: Project
     assert montages
 
 
-def test_damage_that_can_be_hidden_is_encoded_and_told(tmp_path: Path, samples_folder: Path):
+def test_damage_that_can_be_hidden_is_encoded_and_told(tmp_path: Path, samples_folder: Path) -> None:
     whole = samples.recording(samples_folder, "plain.mp4", seconds=6, bursts=((1.5, 2.5), (4.0, 4.6)))
     (tmp_path / "library").mkdir()
     data = bytearray(whole.read_bytes())
@@ -85,7 +85,7 @@ def _with_broken_header(whole: Path, target: Path) -> None:
 
 def test_a_flipped_byte_in_the_header_of_the_pictures_is_corrupt_media_and_pauses_nothing(
     tmp_path: Path, samples_folder: Path
-):
+) -> None:
     whole = samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
     library = tmp_path / "library"
     library.mkdir()
@@ -107,7 +107,7 @@ def test_a_flipped_byte_in_the_header_of_the_pictures_is_corrupt_media_and_pause
 
 @pytest.mark.parametrize("ending", by_size(("mp4", "flv"), ("mp4", "mov", "mkv", "webm", "avi", "ts", "flv")))
 @pytest.mark.timeout(by_size(300, 1200))
-def test_bad_files_among_good_ones_delay_none_of_them(ending: str, project: Project, samples_folder: Path):
+def test_bad_files_among_good_ones_delay_none_of_them(ending: str, project: Project, samples_folder: Path) -> None:
     """The bad ones are first in the queue."""
     whole = next(path for path in mutants.recordings(samples_folder) if path.name == f"plain.{ending}")
     list(mutants.make(project.library, [whole], BAD))
@@ -122,7 +122,7 @@ def test_bad_files_among_good_ones_delay_none_of_them(ending: str, project: Proj
 
 def test_a_bug_that_some_recordings_meet_delays_none_of_the_others(
     project: Project, samples_folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     """Errors without a name, five in a row and more, before the first whole recording has its turn."""
     whole = samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
     for name in [*(f"a-bad-{number}.mp4" for number in range(6)), "whole-0.mp4", "whole-1.mp4"]:
@@ -142,7 +142,7 @@ def test_a_bug_that_some_recordings_meet_delays_none_of_the_others(
 
 def test_a_whole_recording_that_must_wait_a_moment_is_not_left_behind_with_the_bad_ones(
     project: Project, samples_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+) -> None:
     """When it is tried again nothing else is left but bad files, whose retries are paused."""
     whole = samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
     for name in [*(f"a-bad-{number}.mp4" for number in range(5)), "whole.mp4"]:

@@ -24,7 +24,7 @@ def everything_in(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 @pytest.mark.parametrize("command", LOOKING, ids=" ".join)
-def test_a_command_that_only_looks_makes_nothing(command: tuple[str, ...], tmp_path: Path):
+def test_a_command_that_only_looks_makes_nothing(command: tuple[str, ...], tmp_path: Path) -> None:
     done = content_ai(*command, cwd=tmp_path)
     assert done.returncode in ((1, 2) if "show" in command and "x" in command else (0,)), done.stdout + done.stderr
     named = content_ai(*command, "--set", "db=mistyped.db", cwd=tmp_path)
@@ -37,7 +37,7 @@ def test_a_command_that_only_looks_makes_nothing(command: tuple[str, ...], tmp_p
 
 
 @pytest.mark.parametrize("command", [*LOOKING, *WRITING], ids=" ".join)
-def test_a_database_of_another_program_is_never_touched(command: tuple[str, ...], tmp_path: Path):
+def test_a_database_of_another_program_is_never_touched(command: tuple[str, ...], tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "notes.db", isolation_level=None)
     for statement in ("PRAGMA journal_mode=WAL", "CREATE TABLE notes (text)", "INSERT INTO notes VALUES ('mine')"):
         connection.execute(statement)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
 
 MEASURES = {"event_precision", "event_recall", "event_f1", "time_f1", "false_events_quiet", "montage_share"}
 BURSTS = ((6, 10), (20, 24))

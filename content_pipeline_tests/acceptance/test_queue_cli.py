@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -15,8 +14,9 @@ import pytest
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.media.source import Signature
-from content_pipeline_tests import samples
 from content_pipeline_tests.acceptance.test_cli import content_ai
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
 
 MIB = 1 << 20
 
@@ -37,7 +37,7 @@ def queue(cwd: Path, *arguments: object) -> object:
     return json.loads(done.stdout)
 
 
-def test_a_day_in_the_life_of_a_queue(library: Path, tmp_path: Path):
+def test_a_day_in_the_life_of_a_queue(library: Path, tmp_path: Path) -> None:
     listed = content_ai("process", "-i", library, "--no-process", "--json", cwd=tmp_path)
     assert listed.returncode == 0
     assert queue(tmp_path, "status")["counts"]["processing"]["pending"] == 2
@@ -73,7 +73,7 @@ def test_a_day_in_the_life_of_a_queue(library: Path, tmp_path: Path):
     assert queue(tmp_path, "check") == {"violations": []}
 
 
-def test_the_status_block_reads_as_documented(library: Path, tmp_path: Path):
+def test_the_status_block_reads_as_documented(library: Path, tmp_path: Path) -> None:
     content_ai("process", "-i", library, "--no-process", cwd=tmp_path)
     lines = content_ai("queue", "status", cwd=tmp_path).stdout.splitlines()
     assert lines[0] == "QUEUE STATUS"
@@ -97,7 +97,7 @@ def test_the_status_block_reads_as_documented(library: Path, tmp_path: Path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_orders_change_nothing(library: Path, tmp_path: Path, arguments, said):
+def test_wrong_orders_change_nothing(library: Path, tmp_path: Path, arguments, said) -> None:
     content_ai("process", "-i", library, "--no-process", cwd=tmp_path)
     done = content_ai("queue", *arguments, cwd=tmp_path)
     assert done.returncode != 0
@@ -106,7 +106,7 @@ def test_wrong_orders_change_nothing(library: Path, tmp_path: Path, arguments, s
     assert queue(tmp_path, "status")["counts"]["processing"]["pending"] == 2
 
 
-def test_a_damaged_output_is_found_by_the_check(library: Path, tmp_path: Path):
+def test_a_damaged_output_is_found_by_the_check(library: Path, tmp_path: Path) -> None:
     content_ai("process", "-i", library / "good.mp4", cwd=tmp_path)
     output = next((tmp_path / "output").glob("*.mp4"))
     output.write_bytes(output.read_bytes()[:-1] + b"x")
@@ -115,7 +115,9 @@ def test_a_damaged_output_is_found_by_the_check(library: Path, tmp_path: Path):
     assert str(output) in json.loads(done.stdout)["violations"][0]["detail"]
 
 
-def test_an_edit_with_the_old_time_is_seen_at_once_and_one_without_any_sign_by_scrub(library: Path, tmp_path: Path):
+def test_an_edit_with_the_old_time_is_seen_at_once_and_one_without_any_sign_by_scrub(
+    library: Path, tmp_path: Path
+) -> None:
     file = library / "good.mp4"
     padding = os.urandom(40 * MIB)
     file.write_bytes(file.read_bytes() + (len(padding) + 8).to_bytes(4, "big") + b"free" + padding)
@@ -145,7 +147,7 @@ def test_an_edit_with_the_old_time_is_seen_at_once_and_one_without_any_sign_by_s
     assert set(row["stages"].values()) == {"computed"}
 
 
-def test_a_stopped_worker_that_goes_on_late_writes_nothing(tmp_path: Path, samples_folder: Path):
+def test_a_stopped_worker_that_goes_on_late_writes_nothing(tmp_path: Path, samples_folder: Path) -> None:
     library = tmp_path / "library"
     library.mkdir()
     long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
@@ -155,11 +157,13 @@ def test_a_stopped_worker_that_goes_on_late_writes_nothing(tmp_path: Path, sampl
     first = subprocess.Popen(
         [sys.executable, "-m", "content_pipeline.cli", *command, *slow], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
-    wait_for(lambda: any("ffmpeg" in one.name() for one in psutil.Process(first.pid).children(recursive=True)))
+    eventually(
+        lambda: any("ffmpeg" in one.name() for one in psutil.Process(first.pid).children(recursive=True)), "ffmpeg runs"
+    )
     family = [psutil.Process(first.pid), *psutil.Process(first.pid).children(recursive=True)]
     for process in family:
         process.send_signal(signal.SIGSTOP)
-    time.sleep(3)  # longer than the lease: the one thing waited for is time itself
+    eventually(lambda: queue(tmp_path, "list", "--status", "stale"), "its lease has run out")
 
     second = content_ai(*command, "--set", "render.mode=copy", cwd=tmp_path)
     (winner,) = json.loads(second.stdout)["videos"]
@@ -182,10 +186,3 @@ def test_a_stopped_worker_that_goes_on_late_writes_nothing(tmp_path: Path, sampl
     assert not any(process.is_running() for process in family[1:])
     left = subprocess.run(["pgrep", "-fa", str(tmp_path)], capture_output=True, text=True, check=False).stdout
     assert left == ""
-
-
-def wait_for(condition, seconds: float = 90.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)

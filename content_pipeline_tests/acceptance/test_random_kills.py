@@ -23,9 +23,9 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import Settings, load
-from content_pipeline_tests import samples
-from content_pipeline_tests.chaos import by_size
-from content_pipeline_tests.launching import eventually
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.chaos import by_size
+from content_pipeline_tests.helpers.eventually import eventually
 
 KILLS = by_size(3, 100)
 WAYS = by_size([("process", "dev")], [("process",), ("dev",), ("process", "dev")])
@@ -154,7 +154,9 @@ class Attacked:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("ways", WAYS, ids="+".join)
-def test_random_kills_lose_nothing_and_repeat_nothing(ways: tuple[str, ...], tmp_path: Path, samples_folder: Path):
+def test_random_kills_lose_nothing_and_repeat_nothing(
+    ways: tuple[str, ...], tmp_path: Path, samples_folder: Path
+) -> None:
     recordings = [
         samples.recording(samples_folder, "kill-me.mp4", seconds=8, bursts=((2, 3), (5, 6))),
         samples.recording(samples_folder, "kill-me-too.mov", seconds=20, gop=150, bursts=((3, 5), (9, 12), (15, 16))),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline_tests import samples
 from content_pipeline_tests.acceptance.test_cli import content_ai
 from content_pipeline_tests.acceptance.test_queue_cli import queue
+from content_pipeline_tests.helpers import samples
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def logs(folder: Path) -> int:
     return len(list((folder / ".content-ai" / "logs").iterdir()))
 
 
-def test_process_finds_everything_done_although_the_manifest_was_deleted(processed: Path):
+def test_process_finds_everything_done_although_the_manifest_was_deleted(processed: Path) -> None:
     logs_before = logs(processed)
     lose_the_manifest(processed)
     done = process(processed)
@@ -51,7 +51,7 @@ def test_process_finds_everything_done_although_the_manifest_was_deleted(process
     assert "was used before: 1 video and 1 job were rebuilt" in told.stderr
 
 
-def test_rebuild_brings_back_the_jobs_and_says_so(processed: Path):
+def test_rebuild_brings_back_the_jobs_and_says_so(processed: Path) -> None:
     (before,) = queue(processed, "list")
     assert queue(processed, "rebuild") == {"videos": 0, "jobs": 0, "unknown": 0}
     lose_the_manifest(processed)
@@ -64,13 +64,13 @@ def test_rebuild_brings_back_the_jobs_and_says_so(processed: Path):
     assert "0 videos and 0 jobs" in content_ai("queue", "rebuild", cwd=processed).stdout
 
 
-def test_what_a_person_forgot_is_not_rebuilt(processed: Path):
+def test_what_a_person_forgot_is_not_rebuilt(processed: Path) -> None:
     assert queue(processed, "clear", "--manifest", "--yes") == {"cleared": 1}
     assert queue(processed, "rebuild") == {"videos": 0, "jobs": 0, "unknown": 0}
     assert queue(processed, "list") == []
 
 
-def test_without_records_there_is_nothing_to_rebuild_and_none_are_made(tmp_path: Path):
+def test_without_records_there_is_nothing_to_rebuild_and_none_are_made(tmp_path: Path) -> None:
     assert queue(tmp_path, "rebuild") == {"videos": 0, "jobs": 0, "unknown": 0}
     assert not (tmp_path / ".content-ai" / "dagster").exists()
 
@@ -80,7 +80,7 @@ def dagsters_runs(folder: Path) -> int:
         return connection.execute("SELECT count(*) FROM runs").fetchone()[0]
 
 
-def test_what_is_rebuilt_after_pruning_is_what_was_rebuilt_before(processed: Path):
+def test_what_is_rebuilt_after_pruning_is_what_was_rebuilt_before(processed: Path) -> None:
     process(processed, "--rms-threshold", "0.2")
     process(processed)
     kept = ("status", "video_key", "config_hash", "stage_keys", "output_hashes", "results", "run_id", "completed_at")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline_tests import samples
 from content_pipeline_tests.acceptance.test_cli import content_ai
 from content_pipeline_tests.conformance import postgres
+from content_pipeline_tests.helpers import samples
 
 SECRET = "s3cr3t@f/x:y"
 ENCODED = "s3cr3t%40f%2Fx%3Ay"

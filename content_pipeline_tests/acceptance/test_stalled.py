@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 from content_pipeline.system.process_identity import state_of
-from content_pipeline_tests import samples
-from content_pipeline_tests.launching import eventually
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
 
 
-def test_a_stopped_child_is_ended_as_stalled_with_the_stack_it_hung_in(tmp_path: Path, samples_folder: Path):
+def test_a_stopped_child_is_ended_as_stalled_with_the_stack_it_hung_in(tmp_path: Path, samples_folder: Path) -> None:
     library = tmp_path / "library"
     library.mkdir()
     shutil.copy(samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),)), library / "game.mp4")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from content_pipeline_tests import samples
 from content_pipeline_tests.acceptance.test_cli import content_ai
+from content_pipeline_tests.helpers import samples
 
 SHORT = ("--set", "library.settle_s=0", "--set", "detection.event_lookback_s=0.5")
 
@@ -39,7 +39,7 @@ def refused(library: Path, *arguments: object) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_a_value_is_found_applied_used_and_taken_back(library: Path, tmp_path: Path):
+def test_a_value_is_found_applied_used_and_taken_back(library: Path, tmp_path: Path) -> None:
     shown = content_ai("tune", "-i", library, *SHORT, cwd=tmp_path, env={"COLUMNS": "120"})
     assert shown.returncode == 0, shown.stderr
     assert "Now: sensitivity 2.5." in shown.stdout
@@ -69,7 +69,7 @@ def test_a_value_is_found_applied_used_and_taken_back(library: Path, tmp_path: P
     assert "No calibration was applied" in content_ai("tune", "-i", library, "--reset", cwd=tmp_path).stdout
 
 
-def test_a_calibration_that_counts_is_told_wherever_a_person_looks(library: Path, tmp_path: Path):
+def test_a_calibration_that_counts_is_told_wherever_a_person_looks(library: Path, tmp_path: Path) -> None:
     def said(*arguments: object) -> str:
         done = content_ai(*arguments, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
@@ -97,7 +97,7 @@ def test_a_calibration_that_counts_is_told_wherever_a_person_looks(library: Path
     assert "no longer used" in said("queue", "show", library)
 
 
-def test_what_is_recommended_names_its_value_and_would_help(library: Path, tmp_path: Path):
+def test_what_is_recommended_names_its_value_and_would_help(library: Path, tmp_path: Path) -> None:
     def said(*arguments: object) -> str:
         return content_ai("tune", "-i", library, *SHORT, *arguments, cwd=tmp_path, env={"COLUMNS": "120"}).stdout
 
@@ -112,7 +112,7 @@ def test_what_is_recommended_names_its_value_and_would_help(library: Path, tmp_p
 @pytest.mark.parametrize("again", [("tune", "--values", "100", "--apply"), ("queue", "process")])
 def test_a_calibration_that_is_killed_half_way_is_done_by_the_next_command(
     library: Path, tmp_path: Path, again: tuple[str, ...]
-):
+) -> None:
     command = ("tune", "-i", library, "--values", "100", "--apply", *SHORT)
     killed = content_ai(*command, cwd=tmp_path, env={"CONTENT_AI_KILL_AT": "calibration_sealed"})
     assert killed.returncode == -9
@@ -125,7 +125,7 @@ def test_a_calibration_that_is_killed_half_way_is_done_by_the_next_command(
     assert (job["status"], job["claim_count"]) == ("succeeded", 2)
 
 
-def test_a_reset_wins_over_a_calibration_that_was_killed_half_way(library: Path, tmp_path: Path):
+def test_a_reset_wins_over_a_calibration_that_was_killed_half_way(library: Path, tmp_path: Path) -> None:
     command = ("tune", "-i", library, "--values", "100", "--apply", *SHORT)
     killed = content_ai(*command, cwd=tmp_path, env={"CONTENT_AI_KILL_AT": "calibration_claimed"})
     assert killed.returncode == -9
@@ -135,7 +135,7 @@ def test_a_reset_wins_over_a_calibration_that_was_killed_half_way(library: Path,
     assert tune(library)["applied"] is None
 
 
-def test_a_setting_that_makes_no_difference_is_named_and_nothing_is_proposed(library: Path, tmp_path: Path):
+def test_a_setting_that_makes_no_difference_is_named_and_nothing_is_proposed(library: Path, tmp_path: Path) -> None:
     fixed = ("--set", "detection.preset=classic", "--set", "detection.rms_threshold=9", "--montage-s", "5")
     for more in ((), ("--apply",)):
         said = content_ai("tune", "-i", library, *SHORT, *fixed, *more, cwd=tmp_path, env={"COLUMNS": "120"})
@@ -146,7 +146,7 @@ def test_a_setting_that_makes_no_difference_is_named_and_nothing_is_proposed(lib
     assert tune(library)["applied"] is None
 
 
-def test_what_is_asked_wrongly_is_refused_with_a_line_that_says_so(library: Path, tmp_path: Path):
+def test_what_is_asked_wrongly_is_refused_with_a_line_that_says_so(library: Path, tmp_path: Path) -> None:
     assert refused(library, "--montage-s", 60, "--per-hour", 5)[0] == 2
     assert refused(library, "--apply")[0] == 2
     assert refused(library, "--apply", "--reset")[0] == 2
@@ -159,7 +159,7 @@ def test_what_is_asked_wrongly_is_refused_with_a_line_that_says_so(library: Path
     assert "Traceback" not in said
 
 
-def test_a_wish_of_the_settings_gives_way_to_one_on_the_command_line(library: Path, tmp_path: Path):
+def test_a_wish_of_the_settings_gives_way_to_one_on_the_command_line(library: Path, tmp_path: Path) -> None:
     (tmp_path / "content-ai.toml").write_text("[calibration]\nmontage_s = 5.0\n")
     assert tune(library)["wish"] == {"kind": "montage_s", "amount": 5.0}
     assert tune(library, "--per-hour", 7)["wish"] == {"kind": "per_hour", "amount": 7.0}

@@ -12,9 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from content_pipeline_tests import samples
 from content_pipeline_tests.acceptance.test_cli import content_ai
-from content_pipeline_tests.acceptance.test_queue_cli import queue, wait_for
+from content_pipeline_tests.acceptance.test_queue_cli import queue
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
 
 COMMAND = [sys.executable, "-m", "content_pipeline.cli"]
 SLOW = ("--set", "render.mode=encode", "--set", "render.preset=veryslow")
@@ -47,7 +48,7 @@ def on_a_terminal(*arguments: object, cwd: Path, answer: bytes = b"") -> tuple[i
 
 
 @pytest.mark.parametrize("order", [["clear"], ["clear", "--manifest"], ["prune"]], ids=" ".join)
-def test_without_a_terminal_a_question_asks_for_yes(library: Path, tmp_path: Path, order):
+def test_without_a_terminal_a_question_asks_for_yes(library: Path, tmp_path: Path, order) -> None:
     content_ai("process", "-i", library, "--no-process", cwd=tmp_path)
     done = content_ai("queue", *order, cwd=tmp_path)
     assert done.returncode == 2
@@ -55,7 +56,7 @@ def test_without_a_terminal_a_question_asks_for_yes(library: Path, tmp_path: Pat
     assert queue(tmp_path, "status")["counts"]["processing"]["pending"] == 1
 
 
-def test_no_is_an_answer(library: Path, tmp_path: Path):
+def test_no_is_an_answer(library: Path, tmp_path: Path) -> None:
     content_ai("process", "-i", library, "--no-process", cwd=tmp_path)
     code, said = on_a_terminal("queue", "clear", cwd=tmp_path, answer=b"n\n")
     assert (code, "nothing was changed" in said) == (1, True), said
@@ -64,13 +65,16 @@ def test_no_is_an_answer(library: Path, tmp_path: Path):
     assert queue(tmp_path, "status")["counts"]["processing"]["total"] == 0
 
 
-def test_the_jobs_of_a_dead_worker_are_stale_and_not_in_progress(tmp_path: Path, samples_folder: Path):
+def test_the_jobs_of_a_dead_worker_are_stale_and_not_in_progress(tmp_path: Path, samples_folder: Path) -> None:
     library = tmp_path / "library"
     library.mkdir()
     long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
     shutil.copy2(long, library / "long.mp4")
     running = subprocess.Popen([*COMMAND, "process", "-i", str(library), "--json", *SLOW], cwd=tmp_path)
-    wait_for(lambda: any("ffmpeg" in one.name() for one in psutil.Process(running.pid).children(recursive=True)))
+    eventually(
+        lambda: any("ffmpeg" in one.name() for one in psutil.Process(running.pid).children(recursive=True)),
+        "ffmpeg runs",
+    )
     assert queue(tmp_path, "status")["counts"]["processing"]["running"] == 1
     running.send_signal(signal.SIGKILL)
     running.wait()
@@ -89,7 +93,7 @@ def test_the_jobs_of_a_dead_worker_are_stale_and_not_in_progress(tmp_path: Path,
     assert [one["to_state"] for one in story["transitions"]] == ["running"], "looking changed something"
 
 
-def test_progress_is_shown_beside_a_document(library: Path, tmp_path: Path):
+def test_progress_is_shown_beside_a_document(library: Path, tmp_path: Path) -> None:
     done = content_ai("process", "-i", library, "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["totals"]["succeeded"] == 1
     assert "[1/1] game.mp4: 1 clip, " in done.stderr
@@ -98,7 +102,7 @@ def test_progress_is_shown_beside_a_document(library: Path, tmp_path: Path):
     assert "1 video " in said and "━" in said, "no bar on the terminal"
 
 
-def test_the_queue_counts_its_videos_from_one_to_all(library: Path, tmp_path: Path):
+def test_the_queue_counts_its_videos_from_one_to_all(library: Path, tmp_path: Path) -> None:
     for number in (2, 3):
         (library / f"bad{number}.mp4").write_text("no video")
         os.utime(library / f"bad{number}.mp4", (1, 1))
@@ -113,7 +117,7 @@ def test_the_queue_counts_its_videos_from_one_to_all(library: Path, tmp_path: Pa
     assert [line.split()[0] for line in one.stderr.splitlines()] == ["[1/1]"]
 
 
-def test_files_with_other_endings_are_counted_and_said(library: Path, tmp_path: Path):
+def test_files_with_other_endings_are_counted_and_said(library: Path, tmp_path: Path) -> None:
     for name in ("a.ts", "b.TS", "c.flv", "notes.txt", "README", ".hidden.ts"):
         (library / name).write_text("x")
     (library / "folder.ts").mkdir()
@@ -131,7 +135,7 @@ def test_files_with_other_endings_are_counted_and_said(library: Path, tmp_path: 
     assert "Passed over by ending: without ending 1, .txt 1." in empty.stderr
 
 
-def test_a_new_database_is_not_called_lost(library: Path, tmp_path: Path):
+def test_a_new_database_is_not_called_lost(library: Path, tmp_path: Path) -> None:
     content_ai("process", "-i", library, cwd=tmp_path)
     done = content_ai("process", "-i", library, "--db", "new.db", cwd=tmp_path)
     assert done.returncode == 0
@@ -142,7 +146,9 @@ def test_a_new_database_is_not_called_lost(library: Path, tmp_path: Path):
     assert "rebuilt" not in fresh.stderr
 
 
-def test_the_chosen_audio_track_is_said_where_there_are_several(library: Path, tmp_path: Path, samples_folder: Path):
+def test_the_chosen_audio_track_is_said_where_there_are_several(
+    library: Path, tmp_path: Path, samples_folder: Path
+) -> None:
     two = samples.recording(samples_folder, "two.mkv", seconds=6, bursts=((2, 3),), silent_first_track=True)
     shutil.copy2(two, library / "two.mkv")
     done = content_ai("process", "-i", library, cwd=tmp_path, env={"COLUMNS": "200"})
@@ -154,7 +160,7 @@ def test_the_chosen_audio_track_is_said_where_there_are_several(library: Path, t
     assert {(row["audio_track"], row["audio_tracks"]) for row in again["videos"]} == {(0, 1), (1, 2)}
 
 
-def test_resume_asks_which_jobs_like_cancel_and_discard(library: Path, tmp_path: Path):
+def test_resume_asks_which_jobs_like_cancel_and_discard(library: Path, tmp_path: Path) -> None:
     content_ai("process", "-i", library, "--no-process", cwd=tmp_path)
     assert queue(tmp_path, "cancel", "--all") == {"cancelled": 1, "stopping": 0}
     for order in ("resume", "cancel", "discard"):
@@ -165,7 +171,7 @@ def test_resume_asks_which_jobs_like_cancel_and_discard(library: Path, tmp_path:
     assert content_ai("queue", "resume", "--all", cwd=tmp_path).stdout == "1 job resumed, 0 pauses ended.\n"
 
 
-def test_after_an_interruption_the_table_says_pending(tmp_path: Path, samples_folder: Path):
+def test_after_an_interruption_the_table_says_pending(tmp_path: Path, samples_folder: Path) -> None:
     library = tmp_path / "library"
     library.mkdir()
     long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
@@ -178,7 +184,10 @@ def test_after_an_interruption_the_table_says_pending(tmp_path: Path, samples_fo
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_for(lambda: any("ffmpeg" in one.name() for one in psutil.Process(running.pid).children(recursive=True)))
+    eventually(
+        lambda: any("ffmpeg" in one.name() for one in psutil.Process(running.pid).children(recursive=True)),
+        "ffmpeg runs",
+    )
     running.send_signal(signal.SIGINT)
     said, notes = running.communicate(timeout=60)
     assert running.returncode == 130

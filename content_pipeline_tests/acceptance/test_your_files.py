@@ -17,9 +17,9 @@ import pytest
 
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import load
-from content_pipeline_tests import samples
 from content_pipeline_tests.acceptance.test_cli import content_ai
-from content_pipeline_tests.conformance.workers import until
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
 
 # The montage is made anew, quickly.
 ANOTHER = ("--set", "render.mode=encode", "--set", "render.preset=ultrafast")
@@ -91,8 +91,7 @@ def stopped_child(process: subprocess.Popen[str]) -> psutil.Process:
         children = psutil.Process(process.pid).children(recursive=True)
         return next((child for child in children if is_stopped(child)), None)
 
-    child: psutil.Process = until(found)
-    return child
+    return eventually(found, "a child has stopped")
 
 
 def test_a_montage_that_a_person_edited_is_kept_whatever_is_run(home: Home) -> None:
@@ -186,7 +185,7 @@ def test_a_worker_that_wakes_up_late_publishes_nothing(home: Home) -> None:
     child = stopped_child(late)
     late.send_signal(signal.SIGSTOP)
     manifest = open_manifest(load(flags={"state_dir": home.folder / ".content-ai"}, env={}).settings)
-    until(manifest.overdue_workers)
+    eventually(manifest.overdue_workers, "its lease has run out")
 
     done = home.process(*ANOTHER, *short)["game.mp4"]
     assert done["status"] == "succeeded"
@@ -216,7 +215,7 @@ def test_a_folder_that_does_not_answer_keeps_nobody_else_waiting(home: Home) -> 
         assert (home.folder / "elsewhere" / "game.mp4").exists()
         assert hung.poll() is None and child.status() == psutil.STATUS_STOPPED
     finally:
-        until(lambda: go_on(child) or hung.poll() is not None)  # it stops at each of its files
+        eventually(lambda: go_on(child) or hung.poll() is not None, "it has ended")  # it stops at each of its files
         hung.communicate(timeout=120)
     assert hung.returncode == 0
     assert home.check() == []

@@ -22,10 +22,10 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import JobKind, Result
 from content_pipeline.manifest.schema import state_transitions
 from content_pipeline.manifest.transitions import held
-from content_pipeline_tests.chaos import by_size
 from content_pipeline_tests.conformance import workers
 from content_pipeline_tests.conformance.manifests import add, claim, dump, many, opened
-from content_pipeline_tests.conformance.workers import until
+from content_pipeline_tests.helpers.chaos import by_size
+from content_pipeline_tests.helpers.eventually import eventually
 
 PROCESSES = 16
 JOBS = by_size(1_000, 10_000)
@@ -96,7 +96,7 @@ def test_a_worker_that_slept_past_its_lease_writes_nothing_when_it_wakes(url: st
         ear, mouth = fork.Pipe(duplex=False)
         sleeper = _started(workers.claim_and_stop, url, SHORT_LEASE_S, mouth)
         assert _heard(ear) == job_id
-        assert [job.job_id for job in until(manifest.rescue)] == [job_id]
+        assert [job.job_id for job in eventually(manifest.rescue, "the job is rescued")] == [job_id]
         winner = claim(manifest, "winner")
         manifest.succeed(winner.lease, Result(results={"by": "winner"}))
         before = dump(manifest.engine)
@@ -121,7 +121,9 @@ def test_a_worker_killed_inside_a_transaction_leaves_no_trace(url: str) -> None:
         doomed.kill()
         assert _joined([doomed]) == [-signal.SIGKILL]
         # On Postgres the server takes a moment to notice.
-        until(lambda: manifest.claim("next", 2, job_ids=[job.job_id for job in manifest.list()]) or None)
+        eventually(
+            lambda: manifest.claim("next", 2, job_ids=[job.job_id for job in manifest.list()]), "jobs can be claimed"
+        )
         manifest.rescue(["next"])
         assert {job.subject for job in manifest.list()} == {row[3] for row in before["job_items"]}
         assert manifest.check() == []
@@ -138,7 +140,7 @@ def test_workers_killed_at_any_moment_lose_nothing(url: str) -> None:
             for _ in victims:
                 _heard(ear)
             enough = _succeeded(manifest) + 30
-            until(partial(_has_succeeded, manifest, enough))
+            eventually(partial(_has_succeeded, manifest, enough), f"{enough} jobs have succeeded")
             for victim in victims:
                 victim.kill()
             assert _joined(victims) == [-signal.SIGKILL] * 4

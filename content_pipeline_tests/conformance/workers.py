@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
@@ -15,17 +13,6 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import JobKind, Result
 from content_pipeline.manifest.transitions import LostLease
-
-DEADLINE_S = 120.0
-
-
-def until(condition: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:
-    """What a condition gives once it holds."""
-    deadline = time.monotonic() + deadline_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.01)
-    return found
 
 
 def work_until_done(url: str, name: str, batch: int) -> None:

@@ -17,12 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_the_reference_is_up_to_date():
+def test_the_reference_is_up_to_date() -> None:
     assert (ROOT / "docs" / "reference.md").read_text() == reference(), "run `make docs`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_in_the_docs_is_understood(page: Path):
+def test_every_command_in_the_docs_is_understood(page: Path) -> None:
     commands = dict(walk(cli, "content-ai"))
     blocks = re.findall(r"```bash\n(.*?)```", page.read_text(), re.DOTALL)
     lines = [line.split(" #")[0].split(">")[0].strip() for block in blocks for line in block.splitlines()]
@@ -38,7 +38,7 @@ def test_every_command_in_the_docs_is_understood(page: Path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path):
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target, heading in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", page.read_text()):
         linked = page.parent / target if target else page
         assert linked.exists(), target
@@ -52,7 +52,7 @@ def _headings(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_settings_shown_in_the_docs_are_accepted(page: Path, tmp_path: Path):
+def test_settings_shown_in_the_docs_are_accepted(page: Path, tmp_path: Path) -> None:
     for block in re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL):
         file = tmp_path / "content-ai.toml"
         file.write_text(block)
@@ -60,16 +60,16 @@ def test_settings_shown_in_the_docs_are_accepted(page: Path, tmp_path: Path):
         load(config_file=file, env={})
 
 
-def test_every_make_target_in_the_readme_exists():
+def test_every_make_target_in_the_readme_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"(?:^|`)make ([a-z]+)", (ROOT / "README.md").read_text(), re.MULTILINE)) <= targets
 
 
-def test_the_workspace_names_the_code_location():
+def test_the_workspace_names_the_code_location() -> None:
     workspace = yaml.safe_load((ROOT / "workspace.yaml").read_text())
     assert workspace["load_from"][0]["python_module"]["module_name"] == "content_pipeline.definitions"
 
 
-def test_help_of_every_command_can_be_shown():
+def test_help_of_every_command_can_be_shown() -> None:
     for name, command in walk(cli, "content-ai"):
         assert command.get_help(click.Context(command, info_name=name))

@@ -45,13 +45,13 @@ def there(checkout: Path, names: tuple[str, ...]) -> set[str]:
     return {name for name in names if (checkout / name).exists()}
 
 
-def test_clean_removes_build_products_only(checkout: Path):
+def test_clean_removes_build_products_only(checkout: Path) -> None:
     assert make(checkout, "clean").returncode == 0
     assert there(checkout, BUILD) == set()
     assert there(checkout, MADE) == set(MADE)
 
 
-def test_distclean_without_a_terminal_says_how_and_deletes_nothing(checkout: Path):
+def test_distclean_without_a_terminal_says_how_and_deletes_nothing(checkout: Path) -> None:
     refused = make(checkout, "distclean")
     assert refused.returncode != 0
     assert "make distclean YES=1" in refused.stdout
@@ -59,17 +59,17 @@ def test_distclean_without_a_terminal_says_how_and_deletes_nothing(checkout: Pat
 
 
 @pytest.mark.parametrize("answer", ["no", "y", ""])
-def test_distclean_takes_only_a_whole_yes(checkout: Path, answer: str):
+def test_distclean_takes_only_a_whole_yes(checkout: Path, answer: str) -> None:
     assert make(checkout, "distclean", answer=answer).returncode != 0
     assert there(checkout, BUILD + MADE) == {*BUILD, *MADE}
 
 
-def test_distclean_deletes_what_was_made_once_a_person_says_so(checkout: Path):
+def test_distclean_deletes_what_was_made_once_a_person_says_so(checkout: Path) -> None:
     assert make(checkout, "distclean", answer="yes").returncode == 0
     assert there(checkout, BUILD + MADE) == set()
 
 
-def test_distclean_never_follows_the_output_folder_of_another_command(checkout: Path):
+def test_distclean_never_follows_the_output_folder_of_another_command(checkout: Path) -> None:
     elsewhere = checkout / "videos"
     elsewhere.mkdir()
     assert make(checkout, "distclean", "YES=1", f"OUTPUT={elsewhere}").returncode == 0

@@ -34,9 +34,9 @@ from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.services.processing import Batch
 from content_pipeline.settings import Settings, load
-from content_pipeline_tests import samples
-from content_pipeline_tests.launching import LaunchedProject, launched_project
-from content_pipeline_tests.processing import Project, computed
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.launching import LaunchedProject, launched_project
+from content_pipeline_tests.helpers.processing import Project, computed
 
 # So strict that nothing is found: the effect on any recording is beyond doubt.
 NOTHING = {"calibration__values": "100"}
@@ -113,7 +113,7 @@ def job_of(project: Project, folder: str = "library") -> Job:
 
 def test_an_applied_value_re_decides_the_videos_of_its_library_decodes_nothing_and_leaves_the_others(
     two_libraries: Project,
-):
+) -> None:
     assert calibrate(two_libraries, **NOTHING) == 100
     assert planned(two_libraries) == {
         "game.mp4": (
@@ -129,7 +129,7 @@ def test_an_applied_value_re_decides_the_videos_of_its_library_decodes_nothing_a
     assert computed(process(two_libraries)["game.mp4"]) == set()
 
 
-def test_after_a_reset_the_old_artifacts_are_used_again(two_libraries: Project):
+def test_after_a_reset_the_old_artifacts_are_used_again(two_libraries: Project) -> None:
     before = process(two_libraries)["game.mp4"].outputs
     calibrate(two_libraries, **NOTHING)
     process(two_libraries)
@@ -142,7 +142,7 @@ def test_after_a_reset_the_old_artifacts_are_used_again(two_libraries: Project):
     assert computed(process(two_libraries)["game.mp4"]) == set()
 
 
-def test_a_threshold_given_by_flag_wins_for_that_call(two_libraries: Project):
+def test_a_threshold_given_by_flag_wins_for_that_call(two_libraries: Project) -> None:
     calibrate(two_libraries, **NOTHING)
     assert planned(two_libraries, detection__sensitivity=2.5) == {"game.mp4": (Action.KEEP, {})}
     assert planned(two_libraries)["game.mp4"][0] is Action.REDO
@@ -150,7 +150,7 @@ def test_a_threshold_given_by_flag_wins_for_that_call(two_libraries: Project):
 
 def test_equal_copies_in_two_libraries_follow_one_of_them_and_are_not_done_in_turns(
     two_libraries: Project, bursts: Path
-):
+) -> None:
     shutil.copy(bursts, two_libraries.library.parent / "elsewhere" / "copy.mp4")
     process(two_libraries, "elsewhere")
     calibrate(two_libraries, **NOTHING)
@@ -162,7 +162,7 @@ def test_equal_copies_in_two_libraries_follow_one_of_them_and_are_not_done_in_tu
         assert planned(two_libraries, folder)[name] == (Action.KEEP, {})
 
 
-def test_a_failed_video_is_not_tried_again_for_a_calibration(two_libraries: Project):
+def test_a_failed_video_is_not_tried_again_for_a_calibration(two_libraries: Project) -> None:
     (two_libraries.library / "bad.mp4").write_text("this is no video")
     assert process(two_libraries)["bad.mp4"].error_code == "not_a_video"
     calibrate(two_libraries, **NOTHING)
@@ -171,7 +171,7 @@ def test_a_failed_video_is_not_tried_again_for_a_calibration(two_libraries: Proj
 
 def test_a_new_recording_of_a_calibrated_library_is_made_with_the_calibration_from_the_start(
     two_libraries: Project, other: Path
-):
+) -> None:
     calibrate(two_libraries, **NOTHING)
     shutil.copy(other, two_libraries.library / "new.mp4")
     assert process(two_libraries)["new.mp4"].no_highlights
@@ -181,7 +181,7 @@ def test_a_new_recording_of_a_calibrated_library_is_made_with_the_calibration_fr
 # --- what it says
 
 
-def test_the_table_says_what_processing_would_choose(two_libraries: Project):
+def test_the_table_says_what_processing_would_choose(two_libraries: Project) -> None:
     made = calibrator(two_libraries, calibration__values="1,100").look(two_libraries.library)
     found = made.artifact.read_json("calibration.json")
     rows = {row["value"]: row for row in found["table"]}
@@ -194,7 +194,7 @@ def test_the_table_says_what_processing_would_choose(two_libraries: Project):
     assert rows[1]["clips"] == stricter["highlights"]
 
 
-def test_the_same_inputs_give_the_same_calibration_and_looking_applies_nothing(two_libraries: Project):
+def test_the_same_inputs_give_the_same_calibration_and_looking_applies_nothing(two_libraries: Project) -> None:
     first = calibrator(two_libraries).look(two_libraries.library)
     again = calibrator(two_libraries).look(two_libraries.library)
     assert (first.reused, again.reused, first.key) == (False, True, again.key)
@@ -204,7 +204,7 @@ def test_the_same_inputs_give_the_same_calibration_and_looking_applies_nothing(t
     assert [video["video"] for video in found["videos"]] == [process(two_libraries)["game.mp4"].key]
 
 
-def test_what_is_shared_over_processes_gives_the_same_table(two_libraries: Project, other: Path, monkeypatch):
+def test_what_is_shared_over_processes_gives_the_same_table(two_libraries: Project, other: Path, monkeypatch) -> None:
     shutil.copy(other, two_libraries.library / "second.mp4")
     process(two_libraries)
     alone = calibrator(two_libraries).look(two_libraries.library).artifact.read_json("calibration.json")["table"]
@@ -216,7 +216,7 @@ def test_what_is_shared_over_processes_gives_the_same_table(two_libraries: Proje
     assert shared.artifact.read_json("calibration.json")["table"] == alone
 
 
-def test_videos_without_curves_are_left_out_and_counted(two_libraries: Project, other: Path):
+def test_videos_without_curves_are_left_out_and_counted(two_libraries: Project, other: Path) -> None:
     shutil.copy(other, two_libraries.library / "new.mp4")
     batch, found = batch_of(two_libraries, "library", settings_of(two_libraries))
     batch.enqueue(found)
@@ -224,7 +224,7 @@ def test_videos_without_curves_are_left_out_and_counted(two_libraries: Project, 
     assert (facts["videos"], facts["without_curves"]) == (1, 1)
 
 
-def test_what_cannot_be_calibrated_is_refused_by_name(two_libraries: Project, bursts: Path):
+def test_what_cannot_be_calibrated_is_refused_by_name(two_libraries: Project, bursts: Path) -> None:
     with pytest.raises(UnknownLibrary, match="no video is known"):
         calibrate(two_libraries, "nowhere")
     with pytest.raises(UnknownLibrary, match=r"belong to .*elsewhere"):
@@ -242,7 +242,7 @@ def test_what_cannot_be_calibrated_is_refused_by_name(two_libraries: Project, bu
 # --- as a job
 
 
-def test_a_calibration_is_a_job_with_its_results_and_its_history(two_libraries: Project):
+def test_a_calibration_is_a_job_with_its_results_and_its_history(two_libraries: Project) -> None:
     value = calibrate(two_libraries, calibration__montage_s=0.01, calibration__values="1,100")
     job = job_of(two_libraries)
     assert value is not None and 2.5 <= value < 100  # the strictest of which something is left
@@ -257,13 +257,13 @@ def test_a_calibration_is_a_job_with_its_results_and_its_history(two_libraries: 
     assert manifest.check() == []
 
 
-def test_without_a_wish_nothing_is_applied(two_libraries: Project):
+def test_without_a_wish_nothing_is_applied(two_libraries: Project) -> None:
     assert calibrate(two_libraries) is None
     assert job_of(two_libraries).results["applied"] is False
     assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
 
 
-def test_two_do_not_calibrate_one_library_at_a_time(two_libraries: Project):
+def test_two_do_not_calibrate_one_library_at_a_time(two_libraries: Project) -> None:
     manifest = calibrator(two_libraries).manifest
     calibrate(two_libraries)
     manifest.mark_dirty(JobFilter(job_ids=[job_of(two_libraries).job_id]), "again")
@@ -274,7 +274,7 @@ def test_two_do_not_calibrate_one_library_at_a_time(two_libraries: Project):
     assert calibrate(two_libraries, **NOTHING) == 100
 
 
-def test_a_cancelled_calibration_stops_and_applies_nothing(two_libraries: Project):
+def test_a_cancelled_calibration_stops_and_applies_nothing(two_libraries: Project) -> None:
     manifest = calibrator(two_libraries).manifest
 
     def cancel(_stage: str, _fraction: float) -> None:
@@ -288,7 +288,7 @@ def test_a_cancelled_calibration_stops_and_applies_nothing(two_libraries: Projec
     assert manifest.check() == []
 
 
-def test_one_that_is_cancelled_after_its_last_heartbeat_applies_nothing_either(two_libraries: Project):
+def test_one_that_is_cancelled_after_its_last_heartbeat_applies_nothing_either(two_libraries: Project) -> None:
     manifest = calibrator(two_libraries).manifest
 
     def cancel(_stage: str, _fraction: float) -> None:
@@ -305,7 +305,7 @@ def test_one_that_is_cancelled_after_its_last_heartbeat_applies_nothing_either(t
 @pytest.mark.parametrize(("for_good", "state"), [(False, State.PENDING), (True, State.CANCELLED)])
 def test_one_that_is_interrupted_goes_back_to_the_queue_or_waits_for_a_person(
     two_libraries: Project, for_good: bool, state: State
-):
+) -> None:
     def interrupt(_stage: str, _fraction: float) -> None:
         raise KeyboardInterrupt
 
@@ -320,7 +320,7 @@ def test_one_that_is_interrupted_goes_back_to_the_queue_or_waits_for_a_person(
     assert manifest.check() == []
 
 
-def test_while_the_work_is_paused_a_calibration_waits_and_says_so(two_libraries: Project):
+def test_while_the_work_is_paused_a_calibration_waits_and_says_so(two_libraries: Project) -> None:
     manifest = calibrator(two_libraries).manifest
     calibrate(two_libraries)
     manifest.mark_dirty(JobFilter(job_ids=[job_of(two_libraries).job_id]), "again")
@@ -334,7 +334,7 @@ def test_while_the_work_is_paused_a_calibration_waits_and_says_so(two_libraries:
 
 
 @pytest.mark.parametrize("point", ["calibration_claimed", "calibration_sealed", "calibration_decided"])
-def test_a_killed_calibration_is_brought_back_and_done_with_the_same_wish(two_libraries: Project, point: str):
+def test_a_killed_calibration_is_brought_back_and_done_with_the_same_wish(two_libraries: Project, point: str) -> None:
     pid = os.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
@@ -353,7 +353,7 @@ def test_a_killed_calibration_is_brought_back_and_done_with_the_same_wish(two_li
     assert calibrator(two_libraries).manifest.check() == []
 
 
-def test_one_that_is_taken_up_again_goes_by_all_that_it_was_asked_under(two_libraries: Project):
+def test_one_that_is_taken_up_again_goes_by_all_that_it_was_asked_under(two_libraries: Project) -> None:
     asked = calibrator(two_libraries, detection__preset="classic", output__max_segments=1, **NOTHING)
     asked.manifest.ask(asked._request(two_libraries.library), "asked for by a test")
     taken = calibrator(two_libraries).take(job_of(two_libraries).job_id)
@@ -369,7 +369,7 @@ def test_one_that_is_taken_up_again_goes_by_all_that_it_was_asked_under(two_libr
 )
 def test_one_that_cannot_be_understood_fails_by_name_and_the_next_is_done(
     two_libraries: Project, options: dict[str, Any]
-):
+) -> None:
     asked = calibrator(two_libraries, **NOTHING)
     request = asked._request(two_libraries.library)
     asked.manifest.ask(replace(request, options=options), "asked for by a test")
@@ -384,7 +384,7 @@ def test_one_that_cannot_be_understood_fails_by_name_and_the_next_is_done(
 # --- the same wish, and none that can be met
 
 
-def test_the_same_wish_gives_the_same_value_again_and_there_is_nothing_to_do(project: Project, rising: Path):
+def test_the_same_wish_gives_the_same_value_again_and_there_is_nothing_to_do(project: Project, rising: Path) -> None:
     shutil.copy(rising, project.library / "game.mp4")
     process(project)
     wish = {"calibration__values": "1,9", "calibration__montage_s": 4.0}
@@ -397,7 +397,9 @@ def test_the_same_wish_gives_the_same_value_again_and_there_is_nothing_to_do(pro
     assert calibrate(project, **wish) == first
 
 
-def test_where_the_setting_makes_no_difference_nothing_is_applied_and_the_other_is_named(two_libraries: Project):
+def test_where_the_setting_makes_no_difference_nothing_is_applied_and_the_other_is_named(
+    two_libraries: Project,
+) -> None:
     # The fixed level of the classic detector is far above anything that the sensitivity asks for.
     fixed = {"detection__preset": "classic", "detection__rms_threshold": 9.0, "calibration__montage_s": 5}
     done = calibrator(two_libraries, **fixed).calibrate(two_libraries.library, "asked for by a test")
@@ -440,7 +442,7 @@ def materialized(project: LaunchedProject) -> dict[str, Any]:
         return {**{name: entry.value for name, entry in metadata.items()}, "values": values}
 
 
-def test_the_asset_calibrates_its_library_and_a_worker_that_was_warm_before_follows(launched: LaunchedProject):
+def test_the_asset_calibrates_its_library_and_a_worker_that_was_warm_before_follows(launched: LaunchedProject) -> None:
     supervisor = launched.supervisor()
     launched.set(CALIBRATION__VALUES="100")
     assert launched.ends(launch(launched)) is dg.DagsterRunStatus.SUCCESS
@@ -460,7 +462,7 @@ def test_the_asset_calibrates_its_library_and_a_worker_that_was_warm_before_foll
     assert launched.launch_due() == {}
 
 
-def test_a_calibration_that_waits_is_delivered_by_a_run_with_what_was_asked_of_it(launched: LaunchedProject):
+def test_a_calibration_that_waits_is_delivered_by_a_run_with_what_was_asked_of_it(launched: LaunchedProject) -> None:
     asked = load(flags={"calibration.values": "100"}).settings
     manifest = launched.manifest
     request = Calibrator(asked, manifest)._request(launched.library)
@@ -474,7 +476,7 @@ def test_a_calibration_that_waits_is_delivered_by_a_run_with_what_was_asked_of_i
         assert due_runs(launched.settings, instance, datetime.now(UTC), JobKind.CALIBRATION) == []
 
 
-def test_without_a_wish_the_asset_makes_the_table_and_says_why_nothing_is_applied(launched: LaunchedProject):
+def test_without_a_wish_the_asset_makes_the_table_and_says_why_nothing_is_applied(launched: LaunchedProject) -> None:
     assert launched.ends(launch(launched)) is dg.DagsterRunStatus.SUCCESS
     said = materialized(launched)
     assert said["applied"].startswith("no: no target is set")

@@ -14,9 +14,10 @@ import pytest
 from content_pipeline.launchers.local import supervisor_process as starting
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.system.child_process import has_ended
-from content_pipeline_tests import samples
 from content_pipeline_tests.conformance import postgres
-from content_pipeline_tests.launching import LaunchedProject, eventually, launched_project
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
+from content_pipeline_tests.helpers.launching import LaunchedProject, launched_project
 
 SUCCESS = dg.DagsterRunStatus.SUCCESS
 OLD, NEW = "0ld-s3cr3t", "n3w-s3cr3t"
@@ -63,7 +64,7 @@ def secrets_in(folder: Path) -> str:
     return found.stdout + found.stderr
 
 
-def test_a_supervisor_of_another_database_gives_way_and_no_attempt_is_lost(project: LaunchedProject, add):
+def test_a_supervisor_of_another_database_gives_way_and_no_attempt_is_lost(project: LaunchedProject, add) -> None:
     add("one.mp4")
     (first,) = project.launch_due().values()
     assert project.ends(first) is SUCCESS
@@ -80,7 +81,7 @@ def test_a_supervisor_of_another_database_gives_way_and_no_attempt_is_lost(proje
 @pytest.mark.parametrize("how", ["in the URL", "PGPASSWORD", "pgpass"])
 def test_a_changed_password_reaches_a_running_supervisor(
     how: str, project: LaunchedProject, add, server: postgres.Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+) -> None:
     name = server.create()
 
     def use(password: str) -> None:
@@ -114,7 +115,7 @@ def test_a_changed_password_reaches_a_running_supervisor(
 
 def test_a_password_that_changes_under_a_running_job_costs_it_no_attempt(
     project: LaunchedProject, add, server: postgres.Server
-):
+) -> None:
     name = server.create()
     set_password(server, OLD)
     project.set(DB=server.url_with_password(name, "me", OLD), QUEUE__GIVE_UP_S="3")
@@ -136,7 +137,7 @@ def test_a_password_that_changes_under_a_running_job_costs_it_no_attempt(
 
 def test_a_run_that_was_launched_with_the_old_password_goes_on_with_the_new_one(
     project: LaunchedProject, add, server: postgres.Server
-):
+) -> None:
     name = server.create()
     set_password(server, OLD)
     project.set(DB=server.url_with_password(name, "me", OLD), RENDER__MODE="encode")
@@ -153,7 +154,7 @@ def test_a_run_that_was_launched_with_the_old_password_goes_on_with_the_new_one(
 
 def test_a_supervisor_that_does_not_reach_its_database_takes_nobodys_place(
     project: LaunchedProject, add, server: postgres.Server
-):
+) -> None:
     name = server.create()
     set_password(server, OLD)
     project.set(DB=server.url_with_password(name, "me", OLD))
@@ -174,7 +175,7 @@ def test_a_supervisor_that_does_not_reach_its_database_takes_nobodys_place(
 
 def test_a_launch_file_holds_no_password_and_is_nobody_elses_to_read(
     project: LaunchedProject, add, server: postgres.Server
-):
+) -> None:
     name = server.create()
     set_password(server, OLD)
     project.set(DB=server.url_with_password(name, "me", OLD))

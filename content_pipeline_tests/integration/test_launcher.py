@@ -23,9 +23,10 @@ from content_pipeline.library.recipe import recipe_of
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.stage import VIDEO_STAGES
-from content_pipeline_tests import samples
-from content_pipeline_tests.chaos import SIZE
-from content_pipeline_tests.launching import LaunchedProject, eventually, launched_project
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.chaos import SIZE
+from content_pipeline_tests.helpers.eventually import eventually
+from content_pipeline_tests.helpers.launching import LaunchedProject, launched_project
 
 SUCCESS, FAILURE, CANCELED = (
     dg.DagsterRunStatus.SUCCESS,
@@ -65,7 +66,9 @@ def long_game(project: LaunchedProject, samples_folder: Path) -> LaunchedProject
     return project
 
 
-def test_a_launched_run_is_carried_out_and_committed_and_the_supervisor_stays_for_the_next(game: LaunchedProject):
+def test_a_launched_run_is_carried_out_and_committed_and_the_supervisor_stays_for_the_next(
+    game: LaunchedProject,
+) -> None:
     (run,) = game.launch_due().values()
     assert game.ends(run) is SUCCESS
     job = game.job("game.mp4")
@@ -81,7 +84,9 @@ def test_a_launched_run_is_carried_out_and_committed_and_the_supervisor_stays_fo
 
 
 @pytest.mark.parametrize("point", CHILD_POINTS)
-def test_a_killed_child_is_followed_by_another_that_goes_on_after_the_finished_steps(game: LaunchedProject, point: str):
+def test_a_killed_child_is_followed_by_another_that_goes_on_after_the_finished_steps(
+    game: LaunchedProject, point: str
+) -> None:
     game.set(KILL_AT=f"child:{point}")
     (run,) = game.launch_due().values()
     assert game.ends(run) is SUCCESS
@@ -94,7 +99,7 @@ def test_a_killed_child_is_followed_by_another_that_goes_on_after_the_finished_s
     assert game.manifest.check() == []
 
 
-def test_a_child_that_hangs_is_ended_as_stalled_and_the_run_goes_on(game: LaunchedProject):
+def test_a_child_that_hangs_is_ended_as_stalled_and_the_run_goes_on(game: LaunchedProject) -> None:
     game.set(KILL_AT="hang:energy_sealed", QUEUE__STALL_S="8")
     (run,) = game.launch_due().values()
     child = game.child_of(run)
@@ -111,7 +116,9 @@ def test_a_child_that_hangs_is_ended_as_stalled_and_the_run_goes_on(game: Launch
 
 
 @pytest.mark.parametrize("point", SUPERVISOR_POINTS)
-def test_a_killed_supervisor_is_followed_by_another_that_takes_over(game: LaunchedProject, point: str, monkeypatch):
+def test_a_killed_supervisor_is_followed_by_another_that_takes_over(
+    game: LaunchedProject, point: str, monkeypatch
+) -> None:
     game.set(KILL_AT=point)
     (run,) = game.launch_due().values()
     game.supervisor()
@@ -127,7 +134,9 @@ def test_a_killed_supervisor_is_followed_by_another_that_takes_over(game: Launch
     assert len(list(game.output.glob("*.mp4"))) == 1
 
 
-def test_a_file_that_kills_its_worker_is_put_aside_and_the_others_finish(game: LaunchedProject, samples_folder: Path):
+def test_a_file_that_kills_its_worker_is_put_aside_and_the_others_finish(
+    game: LaunchedProject, samples_folder: Path
+) -> None:
     poison = samples.recording(samples_folder, "poison.mp4", seconds=8, bursts=((3, 4),))
     shutil.copy(poison, game.library / "poison.mp4")
     game.enqueue()
@@ -151,7 +160,7 @@ def test_a_file_that_kills_its_worker_is_put_aside_and_the_others_finish(game: L
     assert any("SIGSEGV" in message for message in game.messages(runs["poison.mp4"]))
 
 
-def test_a_terminated_run_ends_as_cancelled_with_its_job_and_all_its_processes(long_game: LaunchedProject):
+def test_a_terminated_run_ends_as_cancelled_with_its_job_and_all_its_processes(long_game: LaunchedProject) -> None:
     (run,) = long_game.launch_due().values()
     child = long_game.child_of(run)
     eventually(lambda: _started_by(child), "ffmpeg runs")
@@ -165,7 +174,7 @@ def test_a_terminated_run_ends_as_cancelled_with_its_job_and_all_its_processes(l
         assert not instance.run_launcher.terminate(run)
 
 
-def test_a_run_that_has_to_wait_says_why(game: LaunchedProject):
+def test_a_run_that_has_to_wait_says_why(game: LaunchedProject) -> None:
     with game.instance() as instance:
         (due,) = due_runs(game.settings, instance, datetime.now(UTC))
         (job,) = game.manifest.claim("somebody")
@@ -177,7 +186,7 @@ def test_a_run_that_has_to_wait_says_why(game: LaunchedProject):
     assert game.ends(run, 30) is CANCELED
 
 
-def test_a_run_is_terminated_before_a_worker_took_it(game: LaunchedProject):
+def test_a_run_is_terminated_before_a_worker_took_it(game: LaunchedProject) -> None:
     game.set(KILL_AT="identified")
     (run,) = game.launch_due().values()
     eventually(lambda: game.supervisor(), "a supervisor")
@@ -188,7 +197,7 @@ def test_a_run_is_terminated_before_a_worker_took_it(game: LaunchedProject):
     assert game.job("game.mp4").status is State.CANCELLED
 
 
-def test_a_partition_that_is_being_worked_on_is_refused(long_game: LaunchedProject):
+def test_a_partition_that_is_being_worked_on_is_refused(long_game: LaunchedProject) -> None:
     (run,) = long_game.launch_due().values()
     eventually(lambda: long_game.job("game.mp4").run_id, "the job runs")
     second = long_game.launch_by_hand(long_game.job("game.mp4").video_key)
@@ -198,7 +207,7 @@ def test_a_partition_that_is_being_worked_on_is_refused(long_game: LaunchedProje
     assert long_game.status(run) is dg.DagsterRunStatus.STARTED
 
 
-def test_the_same_attempt_delivered_twice_is_done_once(game: LaunchedProject):
+def test_the_same_attempt_delivered_twice_is_done_once(game: LaunchedProject) -> None:
     (first,) = game.launch_due().values()
     with game.instance() as instance:
         tag = instance.get_run_by_id(first).tags["content-ai/job"]
@@ -208,7 +217,7 @@ def test_the_same_attempt_delivered_twice_is_done_once(game: LaunchedProject):
     assert game.job("game.mp4").claim_count == 1
 
 
-def test_a_run_of_some_assets_claims_too_and_leaves_the_rest_to_be_done(game: LaunchedProject):
+def test_a_run_of_some_assets_claims_too_and_leaves_the_rest_to_be_done(game: LaunchedProject) -> None:
     (run,) = game.launch_due().values()
     game.ends(run)
     game.set(DETECTION__RMS_THRESHOLD="0.2")
@@ -222,7 +231,9 @@ def test_a_run_of_some_assets_claims_too_and_leaves_the_rest_to_be_done(game: La
     assert game.job("game.mp4").status is State.SUCCEEDED
 
 
-def test_a_drained_supervisor_gives_back_what_does_not_end_in_time_and_the_run_goes_on(long_game: LaunchedProject):
+def test_a_drained_supervisor_gives_back_what_does_not_end_in_time_and_the_run_goes_on(
+    long_game: LaunchedProject,
+) -> None:
     (run,) = long_game.launch_due().values()
     eventually(lambda: "detections" in _steps_started(long_game, run), "it is under way")
     os.kill(long_game.supervisor(), signal.SIGTERM)
@@ -240,7 +251,7 @@ def test_a_drained_supervisor_gives_back_what_does_not_end_in_time_and_the_run_g
     assert long_game.job("game.mp4").status is State.SUCCEEDED
 
 
-def test_a_supervisor_stops_when_it_is_idle_and_leaves_nothing_behind(game: LaunchedProject):
+def test_a_supervisor_stops_when_it_is_idle_and_leaves_nothing_behind(game: LaunchedProject) -> None:
     ensure_supervisor(game.home, idle_s=0.5)
     (run,) = game.launch_due().values()
     assert game.ends(run) is SUCCESS
@@ -248,7 +259,7 @@ def test_a_supervisor_stops_when_it_is_idle_and_leaves_nothing_behind(game: Laun
     assert game.launch_queue.supervisor() is None
 
 
-def test_the_health_of_a_run_is_told_and_its_worker_described(long_game: LaunchedProject):
+def test_the_health_of_a_run_is_told_and_its_worker_described(long_game: LaunchedProject) -> None:
     (run,) = long_game.launch_due().values()
     child = long_game.child_of(run)
     with long_game.instance() as instance:
@@ -258,7 +269,7 @@ def test_the_health_of_a_run_is_told_and_its_worker_described(long_game: Launche
         assert f"pid {child}" in launcher.get_run_worker_debug_info(record)
 
 
-def test_a_launch_that_cannot_be_understood_stops_no_other(game: LaunchedProject, tmp_path: Path, monkeypatch):
+def test_a_launch_that_cannot_be_understood_stops_no_other(game: LaunchedProject, tmp_path: Path, monkeypatch) -> None:
     ensure_supervisor(game.home)
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -273,7 +284,7 @@ def test_a_launch_that_cannot_be_understood_stops_no_other(game: LaunchedProject
     assert "not-json" not in game.launch_queue.run_ids()
 
 
-def test_a_run_that_a_person_executes_again_counts_as_one_by_hand(game: LaunchedProject):
+def test_a_run_that_a_person_executes_again_counts_as_one_by_hand(game: LaunchedProject) -> None:
     (run,) = game.launch_due().values()
     game.ends(run)
     with game.instance() as instance:
@@ -283,7 +294,7 @@ def test_a_run_that_a_person_executes_again_counts_as_one_by_hand(game: Launched
     assert game.job("game.mp4").run_id == again
 
 
-def test_a_run_that_is_terminated_in_the_queue_takes_its_job_along_until_it_is_resumed(game: LaunchedProject):
+def test_a_run_that_is_terminated_in_the_queue_takes_its_job_along_until_it_is_resumed(game: LaunchedProject) -> None:
     with game.instance() as instance:
         (due,) = due_runs(game.settings, instance, datetime.now(UTC))
         queued = game._create(instance, due.partition_key, due.tag)
@@ -296,7 +307,7 @@ def test_a_run_that_is_terminated_in_the_queue_takes_its_job_along_until_it_is_r
     assert again.run_key != due.run_key
 
 
-def test_runs_that_fail_before_they_claim_do_not_follow_each_other_for_ever(game: LaunchedProject):
+def test_runs_that_fail_before_they_claim_do_not_follow_each_other_for_ever(game: LaunchedProject) -> None:
     with game.instance() as instance:
         for _ in range(3):
             (due,) = due_runs(game.settings, instance, datetime.now(UTC))
@@ -307,7 +318,7 @@ def test_runs_that_fail_before_they_claim_do_not_follow_each_other_for_ever(game
     assert "before they started to work" in job.last_error
 
 
-def test_a_supervisor_that_hangs_is_replaced(long_game: LaunchedProject):
+def test_a_supervisor_that_hangs_is_replaced(long_game: LaunchedProject) -> None:
     (run,) = long_game.launch_due().values()
     long_game.child_of(run)
     hung = long_game.supervisor()
@@ -325,7 +336,7 @@ def test_a_supervisor_that_hangs_is_replaced(long_game: LaunchedProject):
     assert long_game.ends(run) is CANCELED
 
 
-def test_a_run_that_its_command_created_and_never_started_is_closed(game: LaunchedProject, monkeypatch):
+def test_a_run_that_its_command_created_and_never_started_is_closed(game: LaunchedProject, monkeypatch) -> None:
     game.set(KILL_AT="run_created")
     command = [sys.executable, "-m", "content_pipeline.cli", "process", "--input", str(game.library)]
     assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
@@ -339,7 +350,7 @@ def test_a_run_that_its_command_created_and_never_started_is_closed(game: Launch
         assert len(due_runs(game.settings, instance, datetime.now(UTC))) == 1
 
 
-def test_a_manifest_that_is_deleted_mid_run_loses_nothing(long_game: LaunchedProject):
+def test_a_manifest_that_is_deleted_mid_run_loses_nothing(long_game: LaunchedProject) -> None:
     (run,) = long_game.launch_due().values()
     eventually(lambda: "montage" in _steps_started(long_game, run), "it is under way")
     for path in long_game.state.glob("queue.db*"):
@@ -376,7 +387,7 @@ def two_highlights(project: LaunchedProject, samples_folder: Path) -> LaunchedPr
 
 def test_a_command_s_job_is_dispatched_with_its_own_settings_and_the_daemon_s_with_those_of_the_file(
     two_highlights: LaunchedProject, tmp_path: Path
-):
+) -> None:
     game = two_highlights
     _ask(game, "-o", "foo", "--max-segments", "1")
     (run,) = game.launch_due().values()
@@ -397,7 +408,7 @@ def test_a_command_s_job_is_dispatched_with_its_own_settings_and_the_daemon_s_wi
     assert game.job("game.mp4").config_hash == recipe_of(game.settings).config_hash
 
 
-def test_a_force_reaches_the_supervisor_and_outlives_its_children(two_highlights: LaunchedProject):
+def test_a_force_reaches_the_supervisor_and_outlives_its_children(two_highlights: LaunchedProject) -> None:
     game = two_highlights
     game.enqueue()
     (run,) = game.launch_due().values()

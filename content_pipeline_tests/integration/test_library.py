@@ -24,8 +24,9 @@ from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.services.processing import Batch
 from content_pipeline.settings import Settings
-from content_pipeline_tests import samples
-from content_pipeline_tests.processing import Project, computed
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
+from content_pipeline_tests.helpers.processing import Project, computed
 
 
 def batch_of(project: Project, **changed) -> Batch:
@@ -70,7 +71,7 @@ def pretend_processed(project: Project, number: int) -> list[Path]:
     return paths
 
 
-def test_the_plan_says_why(processed: Project):
+def test_the_plan_says_why(processed: Project) -> None:
     assert [video.action for video in plan_of(processed).videos] == [Action.KEEP]
     (video,) = plan_of(processed, detection__rms_threshold=0.2).videos
     assert video.action is Action.REDO
@@ -86,20 +87,20 @@ def test_the_plan_says_why(processed: Project):
     assert video.reasons == {"montage": f"output missing: {output}"}
 
 
-def test_a_changed_input_and_a_new_file_are_told_apart(processed: Project, short: Path):
+def test_a_changed_input_and_a_new_file_are_told_apart(processed: Project, short: Path) -> None:
     os.utime(processed.library / "game.mp4")
     shutil.copy(short, processed.library / "other.mp4")
     reasons = {video.found.path.name: set(video.reasons.values()) for video in plan_of(processed).videos}
     assert reasons == {"game.mp4": {"input changed"}, "other.mp4": {"new"}}
 
 
-def test_planning_changes_nothing(processed: Project):
+def test_planning_changes_nothing(processed: Project) -> None:
     before = batch_of(processed).manifest.counts()
     plan_of(processed, detection__rms_threshold=0.3)
     assert batch_of(processed).manifest.counts() == before
 
 
-def test_a_failed_video_is_left_until_something_changes(project: Project):
+def test_a_failed_video_is_left_until_something_changes(project: Project) -> None:
     (project.library / "bad.mp4").write_text("this is no video")
     assert project.process()["bad.mp4"].error_code == "not_a_video"
     again = project.process()["bad.mp4"]
@@ -111,7 +112,7 @@ def test_a_failed_video_is_left_until_something_changes(project: Project):
     assert batch_of(project).manifest.get(job.job_id).claim_count == 2
 
 
-def test_renaming_a_thousand_files_recomputes_nothing(project: Project):
+def test_renaming_a_thousand_files_recomputes_nothing(project: Project) -> None:
     paths = pretend_processed(project, 1000)
     (project.library / "moved").mkdir()
     for path in paths:
@@ -127,7 +128,7 @@ def test_renaming_a_thousand_files_recomputes_nothing(project: Project):
     assert counts[State.SUCCEEDED] == sum(counts.values()) == 1000
 
 
-def test_an_unchanged_library_is_planned_without_reading_a_file(project: Project):
+def test_an_unchanged_library_is_planned_without_reading_a_file(project: Project) -> None:
     paths = pretend_processed(project, 200)
     for path in paths:
         os.utime(path, ns=(1, path.stat().st_mtime_ns))
@@ -138,7 +139,7 @@ def test_an_unchanged_library_is_planned_without_reading_a_file(project: Project
     assert all(path.stat().st_atime_ns == 1 for path in paths)
 
 
-def test_a_file_that_is_being_written_is_left_alone_until_it_is_whole(project: Project, short: Path):
+def test_a_file_that_is_being_written_is_left_alone_until_it_is_whole(project: Project, short: Path) -> None:
     data = short.read_bytes()
     target = project.library / "game.mp4"
     go_on, written = threading.Event(), threading.Event()
@@ -164,14 +165,14 @@ def test_a_file_that_is_being_written_is_left_alone_until_it_is_whole(project: P
     assert computed(project.process()["game.mp4"])
 
 
-def test_a_file_that_just_changed_is_waited_for(project: Project, short: Path):
+def test_a_file_that_just_changed_is_waited_for(project: Project, short: Path) -> None:
     shutil.copy(short, project.library / "game.mp4")
     started = time.monotonic()
     assert project.process(library__settle_s=0.5)["game.mp4"].status == "succeeded"
     assert time.monotonic() - started > 0.5
 
 
-def test_an_unmounted_library_is_one_pause_and_no_failure(processed: Project):
+def test_an_unmounted_library_is_one_pause_and_no_failure(processed: Project) -> None:
     away = processed.library.rename(processed.library.with_name("away"))
     processed.library.mkdir()  # the empty mount point
     with pytest.raises(LibraryOffline, match="the manifest knows 1 video there"):
@@ -189,7 +190,7 @@ def batch_of_known(project: Project):
     return open_manifest(project.settings())
 
 
-def test_a_library_that_goes_away_while_jobs_wait_pauses_them_at_no_cost(project: Project, short: Path):
+def test_a_library_that_goes_away_while_jobs_wait_pauses_them_at_no_cost(project: Project, short: Path) -> None:
     for name in ("a.mp4", "b.mp4", "c.mp4"):
         shutil.copy(short, project.library / name)
         with (project.library / name).open("ab") as file:
@@ -206,7 +207,7 @@ def test_a_library_that_goes_away_while_jobs_wait_pauses_them_at_no_cost(project
     assert (breaker.scope, breaker.error_code) == (f"library:{project.library}", "library_offline")
 
 
-def test_too_little_space_pauses_and_costs_no_attempt(project: Project, short: Path):
+def test_too_little_space_pauses_and_costs_no_attempt(project: Project, short: Path) -> None:
     shutil.copy(short, project.library / "game.mp4")
     outcome = project.process(queue__space_factor=100, output__max_duration_s=1e9)["game.mp4"]
     assert (outcome.status, outcome.error_code) == ("pending", "disk_full")
@@ -222,14 +223,14 @@ def test_too_little_space_pauses_and_costs_no_attempt(project: Project, short: P
 
 
 def cancel_once_it_runs(settings: Settings) -> None:
-    manifest, deadline = open_manifest(settings), time.monotonic() + 120
-    while not any(job.status is State.RUNNING and job.run_id for job in manifest.list()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    manifest = open_manifest(settings)
+    eventually(
+        lambda: any(job.status is State.RUNNING and job.run_id for job in manifest.list()), "a job runs", within_s=120
+    )
     manifest.cancel(JobFilter())
 
 
-def test_a_running_job_stops_when_a_person_cancels_it(project: Project, samples_folder: Path):
+def test_a_running_job_stops_when_a_person_cancels_it(project: Project, samples_folder: Path) -> None:
     long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
     shutil.copy(long, project.library / "long.mp4")
     manifest = batch_of(project).manifest
@@ -248,7 +249,7 @@ def test_a_running_job_stops_when_a_person_cancels_it(project: Project, samples_
     assert run.status is dg.DagsterRunStatus.CANCELED
 
 
-def test_costs_are_recorded_and_foretell_the_next_ones(processed: Project):
+def test_costs_are_recorded_and_foretell_the_next_ones(processed: Project) -> None:
     (job,) = batch_of(processed).manifest.list()
     assert set(job.cost) == {"fingerprint", "energy", "detections", "montage"}
     assert all(cost["wall_s"] >= 0 and cost["cpu_s"] >= 0 and cost["peak_bytes"] > 0 for cost in job.cost.values())
@@ -260,7 +261,7 @@ def test_costs_are_recorded_and_foretell_the_next_ones(processed: Project):
     assert seconds == pytest.approx(spent, rel=0.01)
 
 
-def test_a_job_that_failed_for_a_while_is_tried_again_when_its_time_has_come(project: Project, short: Path):
+def test_a_job_that_failed_for_a_while_is_tried_again_when_its_time_has_come(project: Project, short: Path) -> None:
     shutil.copy(short, project.library / "game.mp4")
     batch = batch_of(project)
     jobs = batch.enqueue(scan(project.library, project.settings().library))
@@ -275,7 +276,7 @@ def test_a_job_that_failed_for_a_while_is_tried_again_when_its_time_has_come(pro
     assert [one.outcome for one in batch.manifest.attempts(job.job_id)] == ["failed", "succeeded"]
 
 
-def test_a_worker_that_dies_is_tried_again_and_then_put_aside(project: Project, short: Path, monkeypatch):
+def test_a_worker_that_dies_is_tried_again_and_then_put_aside(project: Project, short: Path, monkeypatch) -> None:
     shutil.copy(short, project.library / "game.mp4")
     from content_pipeline.stages import energy
 
@@ -287,7 +288,7 @@ def test_a_worker_that_dies_is_tried_again_and_then_put_aside(project: Project, 
     assert batch_of(project).manifest.check() == []
 
 
-def test_two_commands_on_one_folder_share_the_work(project: Project, short: Path):
+def test_two_commands_on_one_folder_share_the_work(project: Project, short: Path) -> None:
     for index in range(4):
         shutil.copy(short, project.library / f"{index}.mp4")
         with (project.library / f"{index}.mp4").open("ab") as file:
@@ -313,7 +314,7 @@ def _process_into(folder: Path, queue) -> None:
     queue.put([outcome.status for outcome in project.process().values()])
 
 
-def test_our_own_montages_are_no_recordings(tmp_path: Path, short: Path):
+def test_our_own_montages_are_no_recordings(tmp_path: Path, short: Path) -> None:
     from content_pipeline_tests.acceptance.test_cli import content_ai
 
     shutil.copy(short, tmp_path / "game.mp4")
@@ -322,7 +323,7 @@ def test_our_own_montages_are_no_recordings(tmp_path: Path, short: Path):
         assert json.loads(done.stdout)["totals"]["videos"] == 1, done.stdout
 
 
-def test_a_setting_given_by_set_holds(tmp_path: Path):
+def test_a_setting_given_by_set_holds(tmp_path: Path) -> None:
     from content_pipeline_tests.acceptance.test_cli import content_ai
 
     done = content_ai("queue", "process", "--set", "workers=0", cwd=tmp_path)
@@ -333,7 +334,7 @@ def test_a_setting_given_by_set_holds(tmp_path: Path):
     assert "output.max_duration_s" in done.stderr
 
 
-def test_artifacts_that_nothing_uses_are_collected_in_time(processed: Project):
+def test_artifacts_that_nothing_uses_are_collected_in_time(processed: Project) -> None:
     from content_pipeline.artifacts import ArtifactStore
     from content_pipeline.manifest.catalog import Catalog
 
@@ -346,7 +347,7 @@ def test_artifacts_that_nothing_uses_are_collected_in_time(processed: Project):
     assert "energy" not in computed(processed.process()["game.mp4"])
 
 
-def test_the_lock_of_an_artifact_names_the_attempt_that_makes_it(processed: Project):
+def test_the_lock_of_an_artifact_names_the_attempt_that_makes_it(processed: Project) -> None:
     """So that whoever wants the same can ask whether that attempt is still to be waited for."""
     (job,) = batch_of(processed).manifest.list()
     locks = processed.settings().state_dir / "artifacts" / ".locks"

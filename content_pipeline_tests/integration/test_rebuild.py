@@ -22,9 +22,9 @@ from content_pipeline.manifest.schema import metadata
 from content_pipeline.manifest.videos import KnownVideo, VideoStore
 from content_pipeline.services.planning import Planner
 from content_pipeline.system.hashing import sha256_of
-from content_pipeline_tests import samples
 from content_pipeline_tests.conformance.manifests import dump
-from content_pipeline_tests.processing import Project, computed
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.processing import Project, computed
 
 SHORT = {"detection__event_lookback_s": 0.5, "processing__context_padding_s": 0.2}
 ODD_NAME = os.fsdecode(b"caf\xe9 \xff.mp4")
@@ -120,7 +120,7 @@ def hash_if_there(path: str) -> str | None:
     return sha256_of(Path(path)) if Path(path).exists() else None
 
 
-def test_everything_that_was_done_is_known_again(as_it_was: AsItWas, lost: Project):
+def test_everything_that_was_done_is_known_again(as_it_was: AsItWas, lost: Project) -> None:
     manifest = opened(lost)
     with lost.instance() as instance:
         assert len(missing_keys(instance, manifest)) == 3
@@ -139,7 +139,7 @@ def test_everything_that_was_done_is_known_again(as_it_was: AsItWas, lost: Proje
     assert actions(lost) == dict.fromkeys(NAMES, Action.KEEP)
 
 
-def test_rebuilding_twice_changes_nothing(lost: Project):
+def test_rebuilding_twice_changes_nothing(lost: Project) -> None:
     manifest = opened(lost)
     with lost.instance() as instance:
         rebuild(instance, manifest)
@@ -148,7 +148,7 @@ def test_rebuilding_twice_changes_nothing(lost: Project):
     assert dump(manifest.engine) == once
 
 
-def test_the_next_batch_rebuilds_by_itself_and_starts_no_run(as_it_was: AsItWas, lost: Project):
+def test_the_next_batch_rebuilds_by_itself_and_starts_no_run(as_it_was: AsItWas, lost: Project) -> None:
     outcomes = lost.process(**SHORT)
     assert {name: (one.status, computed(one)) for name, one in outcomes.items()} == dict.fromkeys(
         NAMES, ("succeeded", set())
@@ -158,7 +158,7 @@ def test_the_next_batch_rebuilds_by_itself_and_starts_no_run(as_it_was: AsItWas,
     assert opened(lost).check(hash_if_there) == []
 
 
-def test_a_changed_setting_is_named_and_recomputes_what_reads_it(processed: Project):
+def test_a_changed_setting_is_named_and_recomputes_what_reads_it(processed: Project) -> None:
     database(processed).unlink()
     with processed.instance() as instance:
         rebuild(instance, opened(processed))
@@ -173,7 +173,7 @@ def test_a_changed_setting_is_named_and_recomputes_what_reads_it(processed: Proj
     assert opened(processed).check(hash_if_there) == []
 
 
-def test_a_lost_output_an_edit_and_a_move_are_found_as_ever(processed: Project, samples_folder: Path):
+def test_a_lost_output_an_edit_and_a_move_are_found_as_ever(processed: Project, samples_folder: Path) -> None:
     outputs = {one["video_key"]: one["output_files"] for one in known_jobs(opened(processed)).values()}
     odd = known_jobs(opened(processed))[ODD_NAME]["video_key"]
     database(processed).unlink()
@@ -190,7 +190,7 @@ def test_a_lost_output_an_edit_and_a_move_are_found_as_ever(processed: Project, 
     assert opened(processed).check(hash_if_there) == []
 
 
-def test_what_was_not_finished_is_left_to_the_plan(processed: Project):
+def test_what_was_not_finished_is_left_to_the_plan(processed: Project) -> None:
     """The file was edited, and its run ended after the fingerprint: the old montage says nothing of it."""
     manifest = opened(processed)
     before = known_jobs(manifest)
@@ -213,7 +213,7 @@ def test_what_was_not_finished_is_left_to_the_plan(processed: Project):
     assert manifest.check() == []
 
 
-def test_a_path_belongs_to_the_video_that_was_there_last(processed: Project, samples_folder: Path):
+def test_a_path_belongs_to_the_video_that_was_there_last(processed: Project, samples_folder: Path) -> None:
     """`copy.mp4` was a copy of the game, and then another recording; the game's own record still names it."""
     other = samples.recording(samples_folder, "other.mp4", seconds=5, bursts=((1, 2),))
     shutil.copy(other, processed.library / "copy.mp4")
@@ -228,7 +228,7 @@ def test_a_path_belongs_to_the_video_that_was_there_last(processed: Project, sam
     assert actions(processed) == dict.fromkeys(NAMES, Action.KEEP)
 
 
-def test_records_that_say_nothing_of_files_are_counted_and_passed_over(lost: Project):
+def test_records_that_say_nothing_of_files_are_counted_and_passed_over(lost: Project) -> None:
     manifest, others = opened(lost), ["by-hand", "never-run"]
     with lost.instance() as instance:
         instance.add_dynamic_partitions("videos", others)
@@ -239,7 +239,7 @@ def test_records_that_say_nothing_of_files_are_counted_and_passed_over(lost: Pro
             instance.delete_dynamic_partition("videos", key)
 
 
-def test_time_runs_out_between_chunks_and_the_rest_is_left(lost: Project, monkeypatch: pytest.MonkeyPatch):
+def test_time_runs_out_between_chunks_and_the_rest_is_left(lost: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = opened(lost)
     monkeypatch.setattr("content_pipeline.dagster_runtime.rebuild.VIDEOS_AT_A_TIME", 1)
     with lost.instance() as instance:
@@ -249,7 +249,7 @@ def test_time_runs_out_between_chunks_and_the_rest_is_left(lost: Project, monkey
         assert (rest.left, first.jobs + rest.jobs) == (0, 4)
 
 
-def test_an_open_manifest_goes_on_with_the_file_that_is_there(lost: Project):
+def test_an_open_manifest_goes_on_with_the_file_that_is_there(lost: Project) -> None:
     manifest = opened(lost)
     assert manifest.list() == []
     database(lost).unlink()
@@ -259,7 +259,7 @@ def test_an_open_manifest_goes_on_with_the_file_that_is_there(lost: Project):
     assert {job.status for job in manifest.list()} == {State.SUCCEEDED}
 
 
-def test_what_a_person_forgot_stays_forgotten(processed: Project):
+def test_what_a_person_forgot_stays_forgotten(processed: Project) -> None:
     manifest = opened(processed)
     with processed.instance() as instance:
         assert forget_videos(instance) == 3
@@ -268,7 +268,7 @@ def test_what_a_person_forgot_stays_forgotten(processed: Project):
     assert all(rows == [] for name, rows in dump(manifest.engine).items() if name in metadata.tables)
 
 
-def test_the_records_stay_small(as_it_was: AsItWas):
+def test_the_records_stay_small(as_it_was: AsItWas) -> None:
     with as_it_was.project.instance() as instance:
         for name, most in (("fingerprint", 1_000), ("montage", 8_000)):
             found = instance.fetch_materializations(dg.AssetKey(name), limit=10).records
@@ -277,7 +277,7 @@ def test_the_records_stay_small(as_it_was: AsItWas):
             assert all(sum(len(str(one[key].value)) for key in ours if key in one) < most for one in entries)
 
 
-def test_what_was_published_where_is_known_again(processed: Project, tmp_path: Path):
+def test_what_was_published_where_is_known_again(processed: Project, tmp_path: Path) -> None:
     processed.process(**SHORT, output_dir=tmp_path / "elsewhere")
     montage = next(processed.output.glob("*.mp4"))
     montage.write_bytes(b"my edit")

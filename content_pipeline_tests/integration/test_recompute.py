@@ -10,8 +10,8 @@ import pytest
 
 from content_pipeline import stage as registry
 from content_pipeline.manifest.database import open_engine
-from content_pipeline_tests import samples
-from content_pipeline_tests.processing import ALL, Project, computed
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.processing import ALL, Project, computed
 
 NAME = "game.mp4"
 MIB = 1 << 20
@@ -33,23 +33,23 @@ def again(project: Project, **changed):
     return project.process(**{**SHORT, **changed})[NAME]
 
 
-def test_nothing_is_done_twice(processed: Project):
+def test_nothing_is_done_twice(processed: Project) -> None:
     assert computed(again(processed)) == set()
 
 
-def test_a_touched_file_costs_nothing(processed: Project):
+def test_a_touched_file_costs_nothing(processed: Project) -> None:
     os.utime(processed.library / NAME)
     assert computed(again(processed)) == set()
 
 
-def test_a_renamed_or_moved_file_costs_nothing(processed: Project):
+def test_a_renamed_or_moved_file_costs_nothing(processed: Project) -> None:
     (processed.library / "elsewhere").mkdir()
     (processed.library / NAME).rename(processed.library / "elsewhere" / "renamed.mp4")
     outcomes = processed.process(**SHORT, library__recursive=True)
     assert computed(outcomes["renamed.mp4"]) == set()
 
 
-def test_a_copy_costs_nothing_and_shares_the_results(processed: Project):
+def test_a_copy_costs_nothing_and_shares_the_results(processed: Project) -> None:
     shutil.copy(processed.library / NAME, processed.library / "copy.mp4")
     outcomes = processed.process(**SHORT)
     assert computed(outcomes["copy.mp4"]) == set()
@@ -57,7 +57,7 @@ def test_a_copy_costs_nothing_and_shares_the_results(processed: Project):
     assert outcomes["copy.mp4"].outputs == outcomes[NAME].outputs
 
 
-def test_an_edit_between_the_samples_recomputes_everything(project: Project, samples_folder: Path):
+def test_an_edit_between_the_samples_recomputes_everything(project: Project, samples_folder: Path) -> None:
     recording = samples.recording(samples_folder, "bursts.mp4", seconds=16, bursts=((3, 4), (8, 9), (13, 14)))
     padding = os.urandom(40 * MIB)
     box = (len(padding) + 8).to_bytes(4, "big") + b"free" + padding
@@ -84,13 +84,13 @@ def test_an_edit_between_the_samples_recomputes_everything(project: Project, sam
     ],
     ids=lambda changed: next(iter(changed)),
 )
-def test_a_changed_decision_decodes_nothing(processed: Project, changed):
+def test_a_changed_decision_decodes_nothing(processed: Project, changed) -> None:
     done = computed(again(processed, **changed))
     assert "detections" in done
     assert done <= {"detections", "montage"}
 
 
-def test_clips_that_stay_the_same_are_reused(processed: Project):
+def test_clips_that_stay_the_same_are_reused(processed: Project) -> None:
     fewer = again(processed, output__max_segments=2)
     assert computed(fewer) == {"detections", "montage"}
     assert (fewer.facts["clips"], fewer.facts["clips_reused"]) == (2, 2)
@@ -101,7 +101,7 @@ def test_clips_that_stay_the_same_are_reused(processed: Project):
     [{"render__crf": 30}, {"render__preset": "ultrafast"}, {"render__fps": 25.0}],
     ids=lambda changed: next(iter(changed)),
 )
-def test_a_changed_encoder_renders_only(processed: Project, changed):
+def test_a_changed_encoder_renders_only(processed: Project, changed) -> None:
     encoded = again(processed, render__mode="encode")
     assert computed(encoded) == {"montage"}
     changed_again = again(processed, render__mode="encode", **changed)
@@ -109,7 +109,7 @@ def test_a_changed_encoder_renders_only(processed: Project, changed):
     assert changed_again.facts["clips_reused"] == 0
 
 
-def test_the_former_settings_cost_nothing(processed: Project):
+def test_the_former_settings_cost_nothing(processed: Project) -> None:
     other = {"detection__rms_threshold": 0.2, "render__crf": 30}
     assert computed(again(processed, **other)) == {"detections", "montage"}
     back = again(processed)
@@ -119,11 +119,11 @@ def test_the_former_settings_cost_nothing(processed: Project):
     assert computed(again(processed)) == set()
 
 
-def test_settings_that_no_stage_reads_cost_nothing(processed: Project):
+def test_settings_that_no_stage_reads_cost_nothing(processed: Project) -> None:
     assert computed(again(processed, workers=1, render__time_limit_s=900, limits__max_streams=10)) == set()
 
 
-def test_a_deleted_output_comes_back(processed: Project):
+def test_a_deleted_output_comes_back(processed: Project) -> None:
     montage = Path(again(processed).outputs[0])
     before = montage.read_bytes()
     montage.unlink()
@@ -133,7 +133,7 @@ def test_a_deleted_output_comes_back(processed: Project):
 
 
 @pytest.mark.parametrize(("stage", "file"), [("energy", "curves.npz"), ("detections", "detections.json")])
-def test_a_damaged_artifact_is_made_again_once_it_is_needed(processed: Project, stage, file):
+def test_a_damaged_artifact_is_made_again_once_it_is_needed(processed: Project, stage, file) -> None:
     (damaged,) = (processed.settings().state_dir / "artifacts" / stage).rglob(file)
     damaged.write_bytes(damaged.read_bytes()[:-1])
     assert computed(again(processed)) == set()
@@ -141,7 +141,9 @@ def test_a_damaged_artifact_is_made_again_once_it_is_needed(processed: Project, 
     assert computed(again(processed)) == {stage}
 
 
-def test_new_code_that_makes_the_same_recomputes_that_stage_only(processed: Project, monkeypatch: pytest.MonkeyPatch):
+def test_new_code_that_makes_the_same_recomputes_that_stage_only(
+    processed: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for stage in ("energy", "detections", "montage"):
         newer = replace(registry.spec_of(stage), version=registry.spec_of(stage).version + 1)
         with monkeypatch.context() as patch:
@@ -149,11 +151,11 @@ def test_new_code_that_makes_the_same_recomputes_that_stage_only(processed: Proj
             assert computed(again(processed)) == {stage}
 
 
-def test_force_does_everything_again(processed: Project):
+def test_force_does_everything_again(processed: Project) -> None:
     assert computed(processed.process(force=True, **SHORT)[NAME]) == set(ALL)
 
 
-def test_force_does_each_stage_once(processed: Project):
+def test_force_does_each_stage_once(processed: Project) -> None:
     artifacts = processed.settings().state_dir / "artifacts"
     before = {path: path.stat().st_ino for path in artifacts.glob("*/*/*")}
     outcome = processed.process(force=True, **SHORT)[NAME]
@@ -163,7 +165,7 @@ def test_force_does_each_stage_once(processed: Project):
     assert all(before[path] != after[path] for path in before)
 
 
-def test_a_copy_that_was_overwritten_never_speaks_for_the_other(processed: Project, samples_folder: Path):
+def test_a_copy_that_was_overwritten_never_speaks_for_the_other(processed: Project, samples_folder: Path) -> None:
     shutil.copy(processed.library / NAME, processed.library / "copy.mp4")
     processed.process(**SHORT)
     other = samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
@@ -175,19 +177,19 @@ def test_a_copy_that_was_overwritten_never_speaks_for_the_other(processed: Proje
     assert computed(processed.process(**SHORT, render__crf=20)[NAME]) == set()
 
 
-def test_another_output_folder_is_filled(processed: Project, tmp_path: Path):
+def test_another_output_folder_is_filled(processed: Project, tmp_path: Path) -> None:
     elsewhere = again(processed, output_dir=tmp_path / "elsewhere")
     assert computed(elsewhere) == set()
     assert len(list((tmp_path / "elsewhere").iterdir())) == 4
 
 
-def test_a_bit_rate_joins_anew_and_cuts_nothing(processed: Project):
+def test_a_bit_rate_joins_anew_and_cuts_nothing(processed: Project) -> None:
     joined = again(processed, render__audio_bitrate_kbps=128)
     assert computed(joined) == {"montage"}
     assert joined.facts["clips_reused"] == 3
 
 
-def test_an_output_that_is_a_hard_link_into_the_cache_becomes_a_file_of_its_own(processed: Project):
+def test_an_output_that_is_a_hard_link_into_the_cache_becomes_a_file_of_its_own(processed: Project) -> None:
     """As an earlier version published them."""
     montage = Path(again(processed).outputs[0])
     (cached,) = (processed.settings().state_dir / "artifacts" / "montage").rglob("montage.mp4")

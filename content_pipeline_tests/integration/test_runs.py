@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import dagster as dg
@@ -13,8 +12,9 @@ import pytest
 
 from content_pipeline.dagster_runtime.names import OWNER_TAG
 from content_pipeline.stage import spec_of
-from content_pipeline_tests import samples
-from content_pipeline_tests.processing import ALL, Project
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
+from content_pipeline_tests.helpers.processing import ALL, Project
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def materialization(instance: dg.DagsterInstance, stage: str, key: str) -> dg.As
     return records[0].asset_materialization
 
 
-def test_each_stage_tells_its_key_and_what_a_person_wants_to_know(bursts: Project):
+def test_each_stage_tells_its_key_and_what_a_person_wants_to_know(bursts: Project) -> None:
     outcome = bursts.process()["game.mp4"]
     instance = bursts.instance()
     assert instance.get_dynamic_partitions("videos") == [outcome.key]
@@ -51,7 +51,7 @@ def test_each_stage_tells_its_key_and_what_a_person_wants_to_know(bursts: Projec
     assert Path(found["montage"].metadata["contact_sheet_file"].value).read_bytes().startswith(b"\xff\xd8")
 
 
-def test_a_run_leaves_little_behind_in_dagsters_records(bursts: Project):
+def test_a_run_leaves_little_behind_in_dagsters_records(bursts: Project) -> None:
     bursts.process()
     with bursts.instance() as instance, instance.event_log_storage.index_connection() as connection:
         (run,) = instance.get_runs()
@@ -66,7 +66,7 @@ def test_a_run_leaves_little_behind_in_dagsters_records(bursts: Project):
     assert not any(output.dagster_event.step_output_data.metadata for output in outputs)
 
 
-def test_checks_are_recorded_for_the_video(bursts: Project):
+def test_checks_are_recorded_for_the_video(bursts: Project) -> None:
     outcome = bursts.process()["game.mp4"]
     instance = bursts.instance()
     run = instance.get_runs()[0]
@@ -84,7 +84,7 @@ def test_checks_are_recorded_for_the_video(bursts: Project):
     assert {evaluation.partition for evaluation in evaluations} == {outcome.key}
 
 
-def test_a_failure_says_what_to_do_and_stops_what_follows(bursts: Project, samples_folder: Path):
+def test_a_failure_says_what_to_do_and_stops_what_follows(bursts: Project, samples_folder: Path) -> None:
     silent = samples.recording(samples_folder, "no_sound.mp4", seconds=2, sound=None)
     shutil.copy(silent, bursts.library / "silent.mp4")
     outcomes = bursts.process()
@@ -99,7 +99,7 @@ def test_a_failure_says_what_to_do_and_stops_what_follows(bursts: Project, sampl
     assert metadata["error_policy"].value == "permanent"
 
 
-def test_a_recording_without_highlights_is_a_success_without_montage(project: Project, samples_folder: Path):
+def test_a_recording_without_highlights_is_a_success_without_montage(project: Project, samples_folder: Path) -> None:
     quiet = samples.recording(samples_folder, "quiet.mp4", seconds=6, bursts=())
     shutil.copy(quiet, project.library / "quiet.mp4")
     outcome = project.process()["quiet.mp4"]
@@ -109,7 +109,7 @@ def test_a_recording_without_highlights_is_a_success_without_montage(project: Pr
     assert os.listdir(project.output) == ["quiet.plot.png"]
 
 
-def test_a_montage_that_no_longer_holds_is_taken_back(bursts: Project):
+def test_a_montage_that_no_longer_holds_is_taken_back(bursts: Project) -> None:
     assert bursts.process()["game.mp4"].outputs
     outcome = bursts.process(detection__rms_threshold=10.0)["game.mp4"]
     assert outcome.no_highlights
@@ -118,7 +118,7 @@ def test_a_montage_that_no_longer_holds_is_taken_back(bursts: Project):
     assert outcome.notes == (f"removed {gone}: no highlights with these settings",)
 
 
-def test_a_half_copied_recording_is_corrupt_and_never_a_short_success(project: Project, samples_folder: Path):
+def test_a_half_copied_recording_is_corrupt_and_never_a_short_success(project: Project, samples_folder: Path) -> None:
     whole = samples.recording(samples_folder, "fast.mp4", seconds=8, more=("-movflags", "+faststart"))
     samples.truncated(whole, project.library / "half.mp4", 0.5)
     assert project.process()["half.mp4"].error_code == "corrupt_media"
@@ -126,7 +126,7 @@ def test_a_half_copied_recording_is_corrupt_and_never_a_short_success(project: P
 
 KILLED = """
 import sys
-from content_pipeline_tests.processing import Project
+from content_pipeline_tests.helpers.processing import Project
 from pathlib import Path
 from content_pipeline.stages import energy
 import signal
@@ -141,13 +141,10 @@ project.process()
 """
 
 
-def test_runs_of_a_killed_process_are_closed_and_the_work_goes_on(bursts: Project, tmp_path: Path):
+def test_runs_of_a_killed_process_are_closed_and_the_work_goes_on(bursts: Project, tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], start_new_session=True)
-    deadline = time.monotonic() + 60
     logs = tmp_path / "state" / "logs"
-    while not any("measuring" in log.read_text() for log in logs.glob("*.log")):
-        assert time.monotonic() < deadline, "the run never started"
-        time.sleep(0.05)
+    eventually(lambda: any("measuring" in log.read_text() for log in logs.glob("*.log")), "the run is measuring")
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait(10)
     instance = bursts.instance()

@@ -33,8 +33,8 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, JobKind, Lease, Request, Result, Terms
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.transitions import LostLease
-from content_pipeline_tests.chaos import by_size
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, dump, manifest_url, opened
+from content_pipeline_tests.helpers.chaos import by_size
 
 SUBJECTS = [f"/{library}/{name}.mp4" for library in ("games", "talks") for name in "abc"]
 WORKERS = ["ann", "bob", "cy"]

@@ -21,7 +21,7 @@ def make(store: ArtifactStore, text: str = "hello", key: str = KEY):
     return store.find("energy", key)
 
 
-def test_an_artifact_is_found_by_its_key(tmp_path: Path):
+def test_an_artifact_is_found_by_its_key(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     assert store.find("energy", KEY) is None
     made = make(store)
@@ -30,7 +30,7 @@ def test_an_artifact_is_found_by_its_key(tmp_path: Path):
     assert made.path("a.txt").read_text() == "hello"
 
 
-def test_equal_content_gives_an_equal_digest_whatever_the_key(tmp_path: Path):
+def test_equal_content_gives_an_equal_digest_whatever_the_key(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     other = "cd" + "0" * 62
     assert make(store).digest == make(store, key=other).digest
@@ -38,7 +38,7 @@ def test_equal_content_gives_an_equal_digest_whatever_the_key(tmp_path: Path):
 
 
 @pytest.mark.parametrize("damage", ["flip", "shorten", "remove", "index", "index_garbage"])
-def test_a_damaged_artifact_is_not_found_and_can_be_made_again(tmp_path: Path, damage):
+def test_a_damaged_artifact_is_not_found_and_can_be_made_again(tmp_path: Path, damage) -> None:
     store = ArtifactStore(tmp_path)
     file = make(store).path("a.txt")
     match damage:
@@ -57,7 +57,7 @@ def test_a_damaged_artifact_is_not_found_and_can_be_made_again(tmp_path: Path, d
     assert list((tmp_path / ".drafts").iterdir()) == []
 
 
-def test_an_error_leaves_nothing_behind(tmp_path: Path):
+def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     with pytest.raises(ZeroDivisionError), store.draft("energy", KEY) as draft:
         draft.write_bytes("a.txt", b"x")
@@ -66,7 +66,7 @@ def test_an_error_leaves_nothing_behind(tmp_path: Path):
     assert list((tmp_path / ".drafts").iterdir()) == []
 
 
-def test_a_full_disk_is_named():
+def test_a_full_disk_is_named() -> None:
     with pytest.raises(DiskFull), ArtifactStore(Path("/dev/shm") / f"t{os.getpid()}").draft("energy", KEY) as draft:
         try:
             with open("/dev/full", "wb", buffering=0) as full:
@@ -82,7 +82,7 @@ def _die_while_drafting(root: Path, ready) -> None:
         signal.pause()
 
 
-def test_the_draft_of_a_killed_process_is_swept_and_a_living_one_is_kept(tmp_path: Path):
+def test_the_draft_of_a_killed_process_is_swept_and_a_living_one_is_kept(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     ready = context.Event()
     child = context.Process(target=_die_while_drafting, args=(tmp_path, ready))
@@ -106,7 +106,7 @@ def _make_slowly(root: Path, log: Path) -> None:
             make(store)
 
 
-def test_of_several_who_want_the_same_artifact_one_makes_it(tmp_path: Path):
+def test_of_several_who_want_the_same_artifact_one_makes_it(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     children = [context.Process(target=_make_slowly, args=(tmp_path / "a", tmp_path / "log")) for _ in range(6)]
     for child in children:
@@ -116,7 +116,7 @@ def test_of_several_who_want_the_same_artifact_one_makes_it(tmp_path: Path):
     assert (tmp_path / "log").read_text() == "made\n"
 
 
-def test_a_file_is_written_whole(tmp_path: Path):
+def test_a_file_is_written_whole(tmp_path: Path) -> None:
     write_atomically(tmp_path / "x" / "y", b"data")
     assert (tmp_path / "x" / "y").read_bytes() == b"data"
     assert os.listdir(tmp_path / "x") == ["y"]
@@ -129,7 +129,9 @@ def _hold(root: Path, name: str, ready) -> None:
 
 
 @pytest.mark.parametrize(("is_current", "waits"), [(True, True), (False, False)])
-def test_nobody_waits_for_a_stopped_process_that_has_lost_its_job(tmp_path: Path, is_current: bool, waits: bool):
+def test_nobody_waits_for_a_stopped_process_that_has_lost_its_job(
+    tmp_path: Path, is_current: bool, waits: bool
+) -> None:
     context = multiprocessing.get_context("fork")
     ready = context.Event()
     holder = context.Process(target=_hold, args=(tmp_path, "job:1", ready))
@@ -154,7 +156,7 @@ def _die_while_collecting(root: Path) -> None:
     ArtifactStore(root).collect(in_use=(), used_before=time.time() + 60)
 
 
-def test_what_a_killed_collection_set_aside_is_swept(tmp_path: Path):
+def test_what_a_killed_collection_set_aside_is_swept(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     make(store)
     before = tmp_path / "tmpabcdef" / "old"  # as the version before left it

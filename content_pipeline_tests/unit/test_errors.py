@@ -15,14 +15,14 @@ def leaves(kind=errors.PipelineError):
     return [kind] if not subclasses else [leaf for sub in subclasses for leaf in leaves(sub)]
 
 
-def test_codes_are_unique_and_hints_are_there():
+def test_codes_are_unique_and_hints_are_there() -> None:
     codes = [kind.code for kind in leaves()]
     assert len(codes) == len(set(codes)) > 15
     assert all(kind.hint for kind in leaves())
 
 
 @pytest.mark.parametrize("kind", [*leaves(), errors.PipelineError], ids=lambda kind: kind.code)
-def test_the_guide_tells_what_each_code_means(kind):
+def test_the_guide_tells_what_each_code_means(kind) -> None:
     assert f"`{kind.code}`" in GUIDE.read_text()
 
 
@@ -35,12 +35,12 @@ def test_the_guide_tells_what_each_code_means(kind):
         (errno.EIO, "read_failed"),
     ],
 )
-def test_errors_of_the_system_get_a_name(number, code):
+def test_errors_of_the_system_get_a_name(number, code) -> None:
     assert errors.from_os_error(OSError(number, "x"), Path("a")).code == code
 
 
 @pytest.mark.parametrize("name", ["new\nline", "\x1b[31mred", "caf\udce9", "‮rtl", "ok é 日本"])
-def test_paths_are_printed_as_one_harmless_line(name):
+def test_paths_are_printed_as_one_harmless_line(name) -> None:
     text = errors.printable(name)
     assert text.isprintable()
     text.encode("utf-8")

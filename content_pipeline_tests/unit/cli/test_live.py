@@ -13,7 +13,7 @@ from content_pipeline.library.scan import Scan
 A, B = (Outcome(Path(f"/library/{name}.mp4")) for name in "ab")
 
 
-def test_a_long_video_is_told_of_now_and_then(capsys: pytest.CaptureFixture[str]):
+def test_a_long_video_is_told_of_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     now_s = 0.0
     live = LiveProgress(Scan(Path("/library"), (), (), {}), quiet=False, clock=lambda: now_s)
     live.expect(2)
@@ -26,7 +26,7 @@ def test_a_long_video_is_told_of_now_and_then(capsys: pytest.CaptureFixture[str]
     assert lines[0] == "a.mp4: energy 25%; 0 of 2 videos done"
 
 
-def test_what_waits_for_another_attempt_has_not_ended(capsys: pytest.CaptureFixture[str]):
+def test_what_waits_for_another_attempt_has_not_ended(capsys: pytest.CaptureFixture[str]) -> None:
     live = LiveProgress(Scan(Path("/library"), (), (), {}), quiet=False)
     live.expect(2)
     live.ended(Outcome(A.path, status="pending", error="/library/a.mp4: disk slow", note="again in 30 s"))
@@ -39,7 +39,7 @@ def test_what_waits_for_another_attempt_has_not_ended(capsys: pytest.CaptureFixt
     ]
 
 
-def test_a_failure_names_its_code_once_and_its_path_not_at_all():
+def test_a_failure_names_its_code_once_and_its_path_not_at_all() -> None:
     failed = Outcome(A.path, status="failed", error_code="no_audio", error="/library/a.mp4 has no audio track")
     assert describe(failed) == "failed (no_audio): has no audio track"
     assert details(failed) == "no_audio: has no audio track"
@@ -49,5 +49,5 @@ def test_a_failure_names_its_code_once_and_its_path_not_at_all():
     ("track", "tracks", "told"),
     [(0, 1, ""), (None, None, ""), (1, None, ""), (0, 2, "audio track 1 of 2 (energy.track=0)")],
 )
-def test_a_track_is_told_where_there_was_a_choice(track: int | None, tracks: int | None, told: str):
+def test_a_track_is_told_where_there_was_a_choice(track: int | None, tracks: int | None, told: str) -> None:
     assert audio_track(track, tracks) == told

@@ -36,7 +36,7 @@ def instance(tmp_path: Path) -> dg.DagsterInstance:
     return instance
 
 
-def test_a_run_can_be_created_with_the_origin_that_the_ui_knows(instance: dg.DagsterInstance):
+def test_a_run_can_be_created_with_the_origin_that_the_ui_knows(instance: dg.DagsterInstance) -> None:
     run = internals.create_run(instance, job_of(noop), "a", {"x": "y"})
     assert run.status is dg.DagsterRunStatus.NOT_STARTED
     assert run.tags["dagster/partition"] == "a"
@@ -47,20 +47,20 @@ def test_a_run_can_be_created_with_the_origin_that_the_ui_knows(instance: dg.Dag
 @pytest.mark.parametrize(
     ("asset", "status"), [(noop, dg.DagsterRunStatus.SUCCESS), (failing, dg.DagsterRunStatus.FAILURE)], ids=str
 )
-def test_a_created_run_can_be_executed_here(instance: dg.DagsterInstance, asset, status):
+def test_a_created_run_can_be_executed_here(instance: dg.DagsterInstance, asset, status) -> None:
     job = job_of(asset)
     run = internals.create_run(instance, job, "a", {})
     internals.execute(instance, job, run, lambda: None)
     assert instance.get_run_by_id(run.run_id).status is status
 
 
-def test_a_dead_worker_can_be_reported(instance: dg.DagsterInstance):
+def test_a_dead_worker_can_be_reported(instance: dg.DagsterInstance) -> None:
     run = internals.create_run(instance, job_of(noop), "a", {})
     internals.report_worker_died(instance, run, "it was killed")
     assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.FAILURE
 
 
-def test_the_latest_materialization_of_each_partition_is_found(instance: dg.DagsterInstance):
+def test_the_latest_materialization_of_each_partition_is_found(instance: dg.DagsterInstance) -> None:
     for key in ("a", "a", "b"):
         instance.report_runless_asset_event(dg.AssetMaterialization("noop", partition=key))
     found = internals.latest_materializations(instance, "noop")
@@ -69,7 +69,7 @@ def test_the_latest_materialization_of_each_partition_is_found(instance: dg.Dags
     assert found == {record.partition_key: record.storage_id for record in records}
 
 
-def test_all_partitions_can_be_forgotten_at_once(instance: dg.DagsterInstance):
+def test_all_partitions_can_be_forgotten_at_once(instance: dg.DagsterInstance) -> None:
     instance.add_dynamic_partitions("videos", ["b"])
     instance.add_dynamic_partitions("others", ["a"])
     assert internals.forget_partitions(instance, "videos") == 2
@@ -77,7 +77,7 @@ def test_all_partitions_can_be_forgotten_at_once(instance: dg.DagsterInstance):
     assert instance.get_dynamic_partitions("others") == ["a"]
 
 
-def test_every_private_import_is_in_one_file():
+def test_every_private_import_is_in_one_file() -> None:
     package = Path(internals.__file__).parents[1]
     private = re.compile(r"^\s*(from|import) dagster\._", re.MULTILINE)
     users = [path.name for path in package.rglob("*.py") if private.search(path.read_text())]

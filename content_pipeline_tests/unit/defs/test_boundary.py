@@ -33,7 +33,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["passes", "passes late", "does not pass", "permanent", "environmental"],
 )
-def test_an_error_is_tried_again_by_its_class(error: PipelineError, times: int, tries: int, succeeds: bool):
+def test_an_error_is_tried_again_by_its_class(error: PipelineError, times: int, tries: int, succeeds: bool) -> None:
     seen: list[int] = []
     run_context = RunContext(Heard())
 

@@ -19,7 +19,7 @@ def definitions(**flags):
     )
 
 
-def test_the_assets_and_what_they_depend_on():
+def test_the_assets_and_what_they_depend_on() -> None:
     graph = definitions().resolve_asset_graph()
     found = {
         key.to_user_string(): sorted(parent.to_user_string() for parent in graph.get(key).parent_keys)
@@ -49,7 +49,7 @@ def test_the_assets_and_what_they_depend_on():
     }
 
 
-def test_a_setting_changes_the_code_version_of_the_assets_that_read_it():
+def test_a_setting_changes_the_code_version_of_the_assets_that_read_it() -> None:
     def versions(**flags):
         graph = definitions(**flags).resolve_asset_graph()
         return {key.to_user_string(): graph.get(key).code_version for key in graph.get_all_asset_keys()}
@@ -59,19 +59,19 @@ def test_a_setting_changes_the_code_version_of_the_assets_that_read_it():
     assert {name for name in before if before[name] != crf[name]} == {"montage", "best_of"}
 
 
-def test_the_job_covers_every_asset_and_check_of_a_video():
+def test_the_job_covers_every_asset_and_check_of_a_video() -> None:
     job = definitions().resolve_job_def("process_video")
     assert {node.name for node in job.nodes} == {"fingerprint", "energy", "detections", "montage"}
     assert job.executor_def.name == "resumable_in_process"
 
 
-def test_each_asset_of_a_library_has_a_job_of_its_own():
+def test_each_asset_of_a_library_has_a_job_of_its_own() -> None:
     found = definitions()
     for name, asset in (("calibrate_library", "calibration"), ("best_of_library", "best_of")):
         assert [node.name for node in found.resolve_job_def(name).nodes] == [asset]
 
 
-def test_what_happens_by_itself_is_on_from_the_start():
+def test_what_happens_by_itself_is_on_from_the_start() -> None:
     found = defs()
     sensors = {sensor.name: sensor.default_status.value for sensor in found.sensors}
     assert sensors == dict.fromkeys(
@@ -87,7 +87,7 @@ def test_what_happens_by_itself_is_on_from_the_start():
     }
 
 
-def test_what_encodes_shares_a_pool():
+def test_what_encodes_shares_a_pool() -> None:
     graph = definitions().resolve_asset_graph()
     pools = {key.to_user_string(): graph.get(key).pools for key in graph.get_all_asset_keys()}
     assert {name for name, pool in pools.items() if pool == {"render"}} == {"montage", "best_of"}
@@ -112,12 +112,12 @@ def weekly_calibration(tmp_path, monkeypatch, **flags):
         return schedule.evaluate_tick(context), library
 
 
-def test_libraries_are_calibrated_every_week_when_something_is_wished_for(tmp_path, monkeypatch):
+def test_libraries_are_calibrated_every_week_when_something_is_wished_for(tmp_path, monkeypatch) -> None:
     tick, library = weekly_calibration(tmp_path, monkeypatch, **{"calibration.per_hour": 6})
     assert [request.partition_key for request in tick.run_requests] == [library_key(library)]
 
 
-def test_libraries_are_left_as_they_are_when_nothing_is_wished_for(tmp_path, monkeypatch):
+def test_libraries_are_left_as_they_are_when_nothing_is_wished_for(tmp_path, monkeypatch) -> None:
     tick, _ = weekly_calibration(tmp_path, monkeypatch)
     assert not tick.run_requests
     assert "calibration.montage_s" in tick.skip_message

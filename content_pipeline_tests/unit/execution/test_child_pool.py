@@ -10,6 +10,7 @@ import pytest
 from content_pipeline.execution import child_pool as pool_module
 from content_pipeline.execution.child_pool import Ended, Pool, Said, Task
 from content_pipeline.system.process_identity import state_of
+from content_pipeline_tests.helpers.eventually import eventually
 
 
 def run(pool: Pool, tasks: list[Task]):
@@ -36,27 +37,20 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_until(condition, seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-
-
-def test_children_say_what_they_did_and_end(tmp_path: Path):
+def test_children_say_what_they_did_and_end(tmp_path: Path) -> None:
     tasks = [task(tmp_path, str(n), lambda send, n=n: send({"n": n})) for n in range(5)]
     heard = events(Pool(2), tasks)
     assert sorted(event.value["n"] for event in heard if isinstance(event, Said)) == [0, 1, 2, 3, 4]
     assert [event.crash for event in heard if isinstance(event, Ended)] == [None] * 5
 
 
-def test_large_values_arrive_whole(tmp_path: Path):
+def test_large_values_arrive_whole(tmp_path: Path) -> None:
     heard = events(Pool(1), [task(tmp_path, "a", lambda send: send("x" * 1_000_000))])
     assert [len(event.value) for event in heard if isinstance(event, Said)] == [1_000_000]
 
 
-def test_a_crash_breaks_one_child_only(tmp_path: Path):
-    def die(send):
+def test_a_crash_breaks_one_child_only(tmp_path: Path) -> None:
+    def die(send) -> None:
         send("before")
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -68,8 +62,8 @@ def test_a_crash_breaks_one_child_only(tmp_path: Path):
     assert [event.value for event in heard if isinstance(event, Said)] == ["before", "ok"]
 
 
-def test_an_exception_is_in_the_log(tmp_path: Path):
-    def fail(send):
+def test_an_exception_is_in_the_log(tmp_path: Path) -> None:
+    def fail(send) -> None:
         raise ValueError("on purpose")
 
     heard = events(Pool(1), [task(tmp_path, "bad", fail)])
@@ -77,8 +71,8 @@ def test_an_exception_is_in_the_log(tmp_path: Path):
     assert "on purpose" in (tmp_path / "bad.log").read_text()
 
 
-def test_at_most_as_many_run_at_once_as_there_are_slots(tmp_path: Path):
-    def work(send):
+def test_at_most_as_many_run_at_once_as_there_are_slots(tmp_path: Path) -> None:
+    def work(send) -> None:
         send("start")
         time.sleep(0.05)
 
@@ -92,8 +86,8 @@ def test_at_most_as_many_run_at_once_as_there_are_slots(tmp_path: Path):
     assert most == 2
 
 
-def test_stopping_ends_children_and_what_they_started(tmp_path: Path):
-    def work(send):
+def test_stopping_ends_children_and_what_they_started(tmp_path: Path) -> None:
+    def work(send) -> None:
         send(subprocess.Popen(["sleep", "600"]).pid)
         signal.pause()
 
@@ -101,7 +95,7 @@ def test_stopping_ends_children_and_what_they_started(tmp_path: Path):
     grandchild = next(event.value for event in run(pool, [task(tmp_path, "a", work)]) if isinstance(event, Said))
     (ended,) = pool.stop()
     assert ended == Ended(ended.task, "ended with exit code 130")
-    wait_until(lambda: not alive(grandchild))
+    eventually(lambda: not alive(grandchild), "the grandchild is gone")
 
 
 PARENT = """
@@ -121,30 +115,30 @@ while True:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's death signal is Linux's")
-def test_children_die_when_the_parent_is_killed(tmp_path: Path):
+def test_children_die_when_the_parent_is_killed(tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path / "log")], stdout=subprocess.PIPE, text=True)
     child = int(parent.stdout.readline())
     assert alive(child)
     parent.kill()
     parent.wait(10)
-    wait_until(lambda: not alive(child))
+    eventually(lambda: not alive(child), "the child is gone")
 
 
 def _started(pool: Pool, one: Task) -> int:
     """The child's pid, once it has said a word."""
     pid = pool.start(one)
-    wait_until(lambda: any(isinstance(event, Said) for event in pool.listen()))
+    eventually(lambda: any(isinstance(event, Said) for event in pool.listen()), "the child speaks")
     return pid
 
 
-def _hang_in_c(send):
+def _hang_in_c(send) -> None:
     import ctypes
 
     send("here")
     ctypes.CDLL(None).pause()
 
 
-def _hang_in_a_loop(send):
+def _hang_in_a_loop(send) -> None:
     send("here")
     while True:
         pass
@@ -152,12 +146,12 @@ def _hang_in_a_loop(send):
 
 @pytest.mark.parametrize("hang", [_hang_in_c, _hang_in_a_loop])
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_child_that_hangs_says_where(tmp_path: Path, hang, stopped: bool):
+def test_a_child_that_hangs_says_where(tmp_path: Path, hang, stopped: bool) -> None:
     pool = Pool(1)
     pid = _started(pool, task(tmp_path, "a", hang))
     if stopped:
         os.kill(pid, signal.SIGSTOP)
-        wait_until(lambda: state_of(pid) == "T")
+        eventually(lambda: state_of(pid) == "T", "the child is stopped")
     (stack,) = pool.stacks("a")
     assert stack.pid == pid
     assert any(call.endswith(f" {hang.__name__}") for call in stack.calls)
@@ -166,10 +160,10 @@ def test_a_child_that_hangs_says_where(tmp_path: Path, hang, stopped: bool):
     pool.stop()
 
 
-def test_the_helper_that_hangs_says_where_too(tmp_path: Path):
+def test_the_helper_that_hangs_says_where_too(tmp_path: Path) -> None:
     from content_pipeline.system.child_process import Helper
 
-    def work(send):
+    def work(send) -> None:
         helper = Helper.start(lambda pipe: _hang_in_c(lambda word: None))
         send(helper.pid)
         os.read(helper.pipe, 1)
@@ -182,11 +176,11 @@ def test_the_helper_that_hangs_says_where_too(tmp_path: Path):
     pool.stop()
 
 
-def test_a_child_that_is_killed_and_does_not_end_keeps_no_slot(tmp_path: Path, monkeypatch):
+def test_a_child_that_is_killed_and_does_not_end_keeps_no_slot(tmp_path: Path, monkeypatch) -> None:
     """Stuck in the kernel, or as here: something that got away holds its pipe."""
     monkeypatch.setattr(pool_module, "UNKILLABLE_S", 0.3)
 
-    def work(send):
+    def work(send) -> None:
         if os.fork() == 0:
             os.setsid()
             time.sleep(60)
@@ -198,12 +192,12 @@ def test_a_child_that_is_killed_and_does_not_end_keeps_no_slot(tmp_path: Path, m
     _started(pool, task(tmp_path, "a", work))
     pool.signal("a", signal.SIGKILL)
     heard = []
-    wait_until(lambda: heard.extend(pool.listen()) or heard)
+    eventually(lambda: heard.extend(pool.listen()) or heard, "the child was heard")
     assert [event.crash for event in heard] == ["killed by SIGKILL"]
     assert pool.has_room
 
 
-def test_a_crash_leaves_its_stack_in_the_log(tmp_path: Path):
+def test_a_crash_leaves_its_stack_in_the_log(tmp_path: Path) -> None:
     import ctypes
 
     heard = events(Pool(1), [task(tmp_path, "a", lambda send: ctypes.string_at(0))])

@@ -17,11 +17,11 @@ QUEUE = QueueSettings(stall_s=100, stall_per_hour_s=10)
         (0.0, None, 200),  # about no video
     ],
 )
-def test_patience_grows_with_the_recording(duration_s, size_bytes, limit_s):
+def test_patience_grows_with_the_recording(duration_s, size_bytes, limit_s) -> None:
     assert stall_limit_s(QUEUE, duration_s, size_bytes) == limit_s
 
 
-def test_time_in_which_nobody_could_listen_does_not_count(monkeypatch: pytest.MonkeyPatch):
+def test_time_in_which_nobody_could_listen_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that was paused, a command that was stopped: whatever the clock does, it is one turn."""
     now_s = [100.0]
     monkeypatch.setattr(watchdog.time, "monotonic", lambda: now_s[0])

@@ -28,18 +28,18 @@ WORKER = ProcessIdentity("pc", HERE, 42, "1000")
         (None, GONE, False),
     ],
 )
-def test_a_worker_is_gone_only_where_its_pid_means_something(place, found, gone):
+def test_a_worker_is_gone_only_where_its_pid_means_something(place, found, gone) -> None:
     assert process_identity.is_gone(WORKER, place, lambda _pid: found) is gone
 
 
-def test_two_clones_of_one_machine_never_call_each_other_dead():
+def test_two_clones_of_one_machine_never_call_each_other_dead() -> None:
     """Equal host names, machine ids and namespaces (the first one has the same number on every kernel), equal pids."""
     one, other = WORKER, replace(WORKER, place=replace(HERE, boot="another boot"))
     for worker, seen_from in ((one, other), (other, one)):
         assert not process_identity.is_gone(worker, seen_from.place, lambda _pid: GONE)
 
 
-def test_an_identity_is_read_as_it_was_written():
+def test_an_identity_is_read_as_it_was_written() -> None:
     assert ProcessIdentity.parse(str(WORKER)) == WORKER
     unknown = replace(WORKER, place=None)
     assert ProcessIdentity.parse(str(unknown)) == unknown
@@ -47,13 +47,13 @@ def test_an_identity_is_read_as_it_was_written():
 
 
 @pytest.mark.parametrize("worker", ["somebody", "", "pc:1234abcd-4026531836:1:99", "a:b:c:d:e:f"])
-def test_of_a_worker_that_cannot_be_placed_the_lease_decides(worker):
+def test_of_a_worker_that_cannot_be_placed_the_lease_decides(worker) -> None:
     assert not is_gone(worker)
     assert not is_awake(worker)
     assert not send_signal(worker, signal.SIGKILL)
 
 
-def test_the_death_of_a_process_is_seen_also_before_it_is_collected():
+def test_the_death_of_a_process_is_seen_also_before_it_is_collected() -> None:
     worker, process = _start()
     assert not is_gone(worker) and is_awake(worker)
     process.send_signal(signal.SIGSTOP)
@@ -66,7 +66,7 @@ def test_the_death_of_a_process_is_seen_also_before_it_is_collected():
     assert is_gone(worker)
 
 
-def test_a_signal_reaches_the_very_process_or_nobody():
+def test_a_signal_reaches_the_very_process_or_nobody() -> None:
     worker, process = _start()
     before, another_boot = ProcessIdentity.parse(worker), replace(here(), boot="another")
     assert not send_signal(str(replace(before, started="1")), signal.SIGKILL), "the number was given anew"
@@ -98,7 +98,7 @@ def _can_unshare() -> bool:
 
 
 @pytest.mark.skipif(not _can_unshare(), reason="this user may not make namespaces")
-def test_a_process_in_another_namespace_is_never_called_gone_nor_signalled():
+def test_a_process_in_another_namespace_is_never_called_gone_nor_signalled() -> None:
     """As a container sees it: one hostname, one machine id, one kernel, other pids."""
     worker = this_worker()
     look = (
@@ -113,12 +113,12 @@ def test_a_process_in_another_namespace_is_never_called_gone_nor_signalled():
 
 
 @pytest.mark.skipif(not _can_unshare(), reason="this user may not make namespaces")
-def test_where_proc_shows_other_processes_nothing_is_known_for_sure():
+def test_where_proc_shows_other_processes_nothing_is_known_for_sure() -> None:
     look = "from content_pipeline.system.process_identity import here; print(here())"
     command = _unshared(sys.executable, "-c", look, proc=False)
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "None"
 
 
-def test_this_process_knows_itself():
+def test_this_process_knows_itself() -> None:
     assert this_process().place == here() is not None
     assert this_process().pid == os.getpid()

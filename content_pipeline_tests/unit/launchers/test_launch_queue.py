@@ -32,7 +32,7 @@ def silent_for(launch_queue: LaunchQueue, seconds: float) -> None:
     os.utime(launch_queue._beat_file(), ns=(then_ns, then_ns))
 
 
-def test_a_supervisor_that_is_silent_for_long_hangs(launch_queue: LaunchQueue):
+def test_a_supervisor_that_is_silent_for_long_hangs(launch_queue: LaunchQueue) -> None:
     assert not launch_queue.is_hung(card(this_worker()))
     silent_for(launch_queue, HUNG_S - 5)
     assert not launch_queue.is_hung(card(this_worker()))
@@ -40,14 +40,14 @@ def test_a_supervisor_that_is_silent_for_long_hangs(launch_queue: LaunchQueue):
     assert launch_queue.is_hung(card(this_worker()))
 
 
-def test_a_clock_that_is_set_hangs_nobody(launch_queue: LaunchQueue):
+def test_a_clock_that_is_set_hangs_nobody(launch_queue: LaunchQueue) -> None:
     """The wall clock an hour on, or back: files are that much older, or of the future."""
     for jump_s in (3600, -3600):
         os.utime(launch_queue._lock_file(), (time.time() - jump_s, time.time() - jump_s))
         assert not launch_queue.is_hung(card(this_worker()))
 
 
-def test_a_supervisor_that_wakes_up_late_gets_a_last_chance(launch_queue: LaunchQueue):
+def test_a_supervisor_that_wakes_up_late_gets_a_last_chance(launch_queue: LaunchQueue) -> None:
     silent_for(launch_queue, 3600)
     late = threading.Timer(0.2, launch_queue.beat)
     late.start()
@@ -55,7 +55,9 @@ def test_a_supervisor_that_wakes_up_late_gets_a_last_chance(launch_queue: Launch
     late.join()
 
 
-def test_a_supervisor_of_another_boot_or_container_is_neither_called_hung_nor_signalled(launch_queue: LaunchQueue):
+def test_a_supervisor_of_another_boot_or_container_is_neither_called_hung_nor_signalled(
+    launch_queue: LaunchQueue,
+) -> None:
     """Its pid is this very process's: whoever went by the number alone would end it here."""
     silent_for(launch_queue, 3600)
     for elsewhere in (replace(here(), boot="another"), replace(here(), namespace="1-1"), None):

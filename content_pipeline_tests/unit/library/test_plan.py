@@ -113,12 +113,12 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("job", "wanted", "action", "why"), TABLE.values(), ids=TABLE)
-def test_why(job: JobSummary | None, wanted: Wanted, action: Action, why: str):
+def test_why(job: JobSummary | None, wanted: Wanted, action: Action, why: str) -> None:
     video = _planned(job, OLD, wanted)
     assert (video.action, video.why) == (action, why)
 
 
-def test_a_limit_counts_what_needs_work_only():
+def test_a_limit_counts_what_needs_work_only() -> None:
     names = [f"{number}.mp4" for number in range(6)]
     done = {f"/games/{name}": _job(State.SUCCEEDED, OLD, subject=f"/games/{name}") for name in names[:2]}
     known = Known({f"/games/{name}": str(_found(name).signature) for name in names}, done, {OLD.config_hash: OLD})

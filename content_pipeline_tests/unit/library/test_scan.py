@@ -26,16 +26,16 @@ def names(found):
     return [str(found_one.path.relative_to(found.root)) for found_one in found.recordings]
 
 
-def test_regular_files_are_found_whatever_their_name(library: Path):
+def test_regular_files_are_found_whatever_their_name(library: Path) -> None:
     found = scan(library, LibrarySettings())
     assert names(found) == ["-x.mp4", "....mp4", "a.MKV", "b.mp4", "new\nline.mp4"]
 
 
-def test_sub_folders_are_looked_into_when_asked(library: Path):
+def test_sub_folders_are_looked_into_when_asked(library: Path) -> None:
     assert "sub/c.mov" in names(scan(library, LibrarySettings(recursive=True)))
 
 
-def test_links_out_are_refused_and_other_kinds_are_counted(library: Path):
+def test_links_out_are_refused_and_other_kinds_are_counted(library: Path) -> None:
     found = scan(library, LibrarySettings())
     assert {refused.path.name: refused.error.code for refused in found.refused} == {
         "link.mp4": "unsafe_path",
@@ -45,7 +45,7 @@ def test_links_out_are_refused_and_other_kinds_are_counted(library: Path):
     assert found.other_endings == {".txt": 1}
 
 
-def test_files_with_other_endings_are_counted_and_videos_among_them_known(library: Path):
+def test_files_with_other_endings_are_counted_and_videos_among_them_known(library: Path) -> None:
     for name in ("x.ts", "y.TS", "z.flv", "no-ending", ".hidden.ts", "sub/w.webm"):
         (library / name).write_text("x")
     (library / "folder.ts").mkdir()
@@ -56,22 +56,22 @@ def test_files_with_other_endings_are_counted_and_videos_among_them_known(librar
     assert scan(library, LibrarySettings(recursive=True)).other_endings[".webm"] == 1
 
 
-def test_extensions_can_be_chosen(library: Path):
+def test_extensions_can_be_chosen(library: Path) -> None:
     assert names(scan(library, LibrarySettings(extensions=("txt",)))) == ["notes.txt"]
 
 
-def test_a_single_file_is_taken_whatever_its_extension(library: Path):
+def test_a_single_file_is_taken_whatever_its_extension(library: Path) -> None:
     found = scan(library / "notes.txt", LibrarySettings())
     assert names(found) == ["notes.txt"]
     assert found.root == library
 
 
-def test_a_missing_folder_is_named(tmp_path: Path):
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingFile, match="nowhere"):
         scan(tmp_path / "nowhere", LibrarySettings())
 
 
-def test_a_link_that_leads_round_in_circles_ends(tmp_path: Path):
+def test_a_link_that_leads_round_in_circles_ends(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "a.mp4").write_text("x")
     assert names(scan(tmp_path, LibrarySettings(recursive=True))) == ["a.mp4"]

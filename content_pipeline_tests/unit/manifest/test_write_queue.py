@@ -16,7 +16,7 @@ from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Request
 from content_pipeline.manifest.write_queue import turn, turns_file
-from content_pipeline_tests.conformance.workers import until
+from content_pipeline_tests.helpers.eventually import eventually
 
 PATIENCE_S = 60.0
 fork = multiprocessing.get_context("fork")
@@ -42,7 +42,7 @@ def waiting_writer(database: Path, name: str) -> BaseProcess:
     process = fork.Process(target=note_turn, args=(database, name), daemon=True)
     process.start()
     _all.append(process)
-    until(lambda: numbers_given(database) == before + 1)
+    eventually(lambda: numbers_given(database) == before + 1, "it waits in the queue")
     return process
 
 
@@ -52,7 +52,7 @@ def note_turn(database: Path, name: str) -> None:
 
 
 def turns_taken(database: Path, number: int) -> str:
-    until(lambda: database.exists() and len(database.read_text()) >= number)
+    eventually(lambda: database.exists() and len(database.read_text()) >= number, f"{number} turns were taken")
     return database.read_text()
 
 
@@ -77,7 +77,7 @@ def test_a_writer_that_is_killed_while_it_waits_or_writes_keeps_nobody(tmp_path:
     holder = fork.Process(target=hold, args=(database,), daemon=True)
     holder.start()
     _all.append(holder)
-    until(lambda: database.read_text().endswith("!"))
+    eventually(lambda: database.read_text().endswith("!"), "the last one had its turn")
     waiting_writer(database, "d")
     holder.kill()
     assert turns_taken(database, 4) == "ac!d"

@@ -12,8 +12,8 @@ from content_pipeline.media.audio import loudest_track as loudest
 from content_pipeline.media.audio.loudest_track import loudest_track
 from content_pipeline.media.audio.mono_blocks import AudioReport, mono_blocks
 from content_pipeline.media.curves.model import SAMPLE_RATE_HZ
-from content_pipeline_tests.samples import recording
-from content_pipeline_tests.sounds import Piece, Samples, mark_dirty, opened, scene, write
+from content_pipeline_tests.helpers.samples import recording
+from content_pipeline_tests.helpers.sounds import Piece, Samples, mark_dirty, opened, scene, write
 
 
 def decoded(

@@ -11,7 +11,7 @@ import pytest
 
 from content_pipeline.errors import MissingFile, PipelineError, UnsafePath
 from content_pipeline.media.source import open_source
-from content_pipeline_tests.chaos import by_size
+from content_pipeline_tests.helpers.chaos import by_size
 
 TRIES = by_size(4_000, 40_000)
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,10 +21,10 @@ from content_pipeline.media.detection.evaluation import (
 from content_pipeline.media.detection.labels import LabelledClip, read_labels
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import DetectionSettings, Settings
-from content_pipeline_tests.synthetic_curves import Burst, constant, curves_with, frame, louder, silence
+from content_pipeline_tests.helpers.footage import FOOTAGE
+from content_pipeline_tests.helpers.synthetic_curves import Burst, constant, curves_with, frame, louder, silence
 
 FIGHTS: list[Burst] = [(12.0, 16.0, 12.0), (30.0, 31.5, 9.0), (50.0, 57.0, 15.0)]
-FOOTAGE = Path(__file__).parents[4] / "shared" / "footage"
 
 
 def detect(curves: Curves, **changes: object) -> Detection:

@@ -12,8 +12,8 @@ from content_pipeline.media.detection.broadband import SURROUNDINGS_S, Broadband
 from content_pipeline.media.detection.detector import detector_for
 from content_pipeline.media.detection.rolling_stats import moving_mean
 from content_pipeline.settings import DetectionSettings
-from content_pipeline_tests import plain_broadband as plain
-from content_pipeline_tests.synthetic_curves import Burst, curves_with, frame
+from content_pipeline_tests.helpers import plain_broadband as plain
+from content_pipeline_tests.helpers.synthetic_curves import Burst, curves_with, frame
 
 
 def game(duration_s: float, seed: int) -> Curves:

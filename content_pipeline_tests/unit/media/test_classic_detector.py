@@ -6,7 +6,7 @@ import pytest
 from content_pipeline.media.curves.model import FRAME_RATE_HZ
 from content_pipeline.media.detection.detector import Detection, detector_for
 from content_pipeline.settings import DetectionSettings
-from content_pipeline_tests.synthetic_curves import from_percussive, silence
+from content_pipeline_tests.helpers.synthetic_curves import from_percussive, silence
 
 
 def detect(values: list[float], **settings: object) -> Detection:

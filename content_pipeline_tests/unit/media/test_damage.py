@@ -15,7 +15,7 @@ import pytest
 from content_pipeline.errors import CorruptMedia, FileInUse, ReadFailed
 from content_pipeline.media.damage import Damaged, damage_named, packets
 from content_pipeline.media.source import open_source
-from content_pipeline_tests import mutants, samples
+from content_pipeline_tests.helpers import mutants, samples
 
 
 def _raise(error: BaseException) -> Callable[[Any], None]:

@@ -23,7 +23,8 @@ from content_pipeline.media.curves.separation import CurveStream
 from content_pipeline.media.probe import probe
 from content_pipeline.media.source import open_source
 from content_pipeline.settings import EnergySettings
-from content_pipeline_tests.sounds import FOOTAGE, Piece, Samples, bangs, mark_dirty, opened, repeat, scene, write
+from content_pipeline_tests.helpers.footage import FOOTAGE
+from content_pipeline_tests.helpers.sounds import Piece, Samples, bangs, mark_dirty, opened, repeat, scene, write
 
 MARGIN = (1.0, 5.0)
 CURVES = ("percussive", "rms", "broadband", "punch")

@@ -21,7 +21,7 @@ from content_pipeline.media.detection.evaluation import (
 from content_pipeline.media.detection.labels import LabelledClip
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import DetectionSettings
-from content_pipeline_tests.synthetic_curves import curves_with, silence
+from content_pipeline_tests.helpers.synthetic_curves import curves_with, silence
 
 
 @pytest.mark.parametrize(

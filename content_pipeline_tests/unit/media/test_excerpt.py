@@ -19,8 +19,9 @@ from content_pipeline.media.mp4.excerpt import AudioExcerpts
 from content_pipeline.media.mp4.header import opening_head
 from content_pipeline.media.probe import MediaInfo, describe
 from content_pipeline.media.source import Source, open_source
-from content_pipeline_tests import samples
-from content_pipeline_tests.sounds import FOOTAGE, Piece, Samples, bangs, opened, repeat, scene, write
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.footage import FOOTAGE
+from content_pipeline_tests.helpers.sounds import Piece, Samples, bangs, opened, repeat, scene, write
 
 Packet = tuple[Any, ...]
 

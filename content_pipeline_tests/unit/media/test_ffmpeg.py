@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import av
@@ -16,19 +14,11 @@ import pytest
 
 from content_pipeline.errors import CorruptMedia, DiskFull, FfmpegFailed, FfmpegStalled, FfmpegTimedOut, OutOfMemory
 from content_pipeline.media.ffmpeg import Watch, complaint, run_ffmpeg
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.eventually import eventually
 
 CALM = Watch(time_limit_s=60, stall_limit_s=30, memory_bytes=4 << 30)
 ENDLESS = ("-re", "-f", "lavfi", "-i", "testsrc=s=64x64:r=25", "-f", "null", "-")
-
-
-def _eventually(condition: Callable[[], bool], within_s: float = 20) -> bool:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def _children() -> list[psutil.Process]:
@@ -101,11 +91,11 @@ def test_the_child_dies_with_a_parent_that_is_killed() -> None:
     parent = subprocess.Popen([sys.executable, "-c", script])
     try:
         family = psutil.Process(parent.pid)
-        assert _eventually(lambda: any("ffmpeg" in child.name() for child in family.children()))
+        eventually(lambda: any("ffmpeg" in child.name() for child in family.children()), "ffmpeg runs")
         child = next(child for child in family.children() if "ffmpeg" in child.name())
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-        assert _eventually(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+        eventually(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "ffmpeg is gone")
     finally:
         parent.kill()
         parent.wait()

@@ -25,7 +25,7 @@ def read(path: Path):
         return fingerprint(source)
 
 
-def test_an_edit_between_the_samples_is_seen_by_the_full_digest_only(file: Path):
+def test_an_edit_between_the_samples_is_seen_by_the_full_digest_only(file: Path) -> None:
     before = read(file)
     with file.open("r+b") as handle:
         handle.seek(14 * MIB)
@@ -35,7 +35,7 @@ def test_an_edit_between_the_samples_is_seen_by_the_full_digest_only(file: Path)
     assert after.full != before.full
 
 
-def test_the_last_sample_ends_at_the_end_of_the_file(file: Path):
+def test_the_last_sample_ends_at_the_end_of_the_file(file: Path) -> None:
     before = read(file)
     with file.open("r+b") as handle:
         handle.seek(-1, os.SEEK_END)
@@ -46,7 +46,7 @@ def test_the_last_sample_ends_at_the_end_of_the_file(file: Path):
 
 
 @pytest.mark.parametrize("size", [0, 1, MIB, MIB + 1, 5 * MIB])
-def test_files_of_any_size_have_a_quick_digest_of_size_and_samples(tmp_path: Path, size):
+def test_files_of_any_size_have_a_quick_digest_of_size_and_samples(tmp_path: Path, size) -> None:
     data = os.urandom(size)
     path = tmp_path / "x"
     path.write_bytes(data)
@@ -58,7 +58,7 @@ def test_files_of_any_size_have_a_quick_digest_of_size_and_samples(tmp_path: Pat
         assert quick_digest(source) == f"sha256:{hasher.hexdigest()}"
 
 
-def test_older_digests_stay_understood(file: Path):
+def test_older_digests_stay_understood(file: Path) -> None:
     older = "blake2b:" + hashlib.blake2b(file.read_bytes()).hexdigest()
     with open_source(file) as source:
         assert matches(source, older)
@@ -66,21 +66,21 @@ def test_older_digests_stay_understood(file: Path):
         assert not matches(source, older[:-1] + ("0" if older[-1] != "0" else "1"))
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_vouched_for(file: Path):
+def test_a_file_that_changes_while_it_is_read_is_not_vouched_for(file: Path) -> None:
     with open_source(file) as source:
         os.utime(file, ns=(1, 1))
         with pytest.raises(FileInUse, match=r"video\.mp4"):
             fingerprint(source)
 
 
-def test_a_touch_changes_the_signature_and_not_the_fingerprint(file: Path):
+def test_a_touch_changes_the_signature_and_not_the_fingerprint(file: Path) -> None:
     before, signature = read(file), Signature.of(file.stat())
     os.utime(file)
     assert Signature.of(file.stat()) != signature
     assert read(file) == before
 
 
-def test_only_regular_files_of_the_library_are_opened(tmp_path: Path):
+def test_only_regular_files_of_the_library_are_opened(tmp_path: Path) -> None:
     library = tmp_path / "library"
     library.mkdir()
     outside = tmp_path / "secret"
@@ -100,7 +100,7 @@ def test_only_regular_files_of_the_library_are_opened(tmp_path: Path):
 
 
 @pytest.mark.parametrize("size", [0, 1, 8 * MIB, 8 * MIB + 1, 12 * MIB, 21 * MIB + 7])
-def test_reading_ahead_changes_nothing_and_leaves_no_thread(tmp_path: Path, size: int):
+def test_reading_ahead_changes_nothing_and_leaves_no_thread(tmp_path: Path, size: int) -> None:
     path = tmp_path / "x"
     path.write_bytes(os.urandom(size))
     threads = threading.active_count()
@@ -112,7 +112,7 @@ def test_reading_ahead_changes_nothing_and_leaves_no_thread(tmp_path: Path, size
     assert seen[-1:] == ([1.0] if size else [])
 
 
-def test_a_reader_that_stops_half_way_leaves_no_thread(file: Path):
+def test_a_reader_that_stops_half_way_leaves_no_thread(file: Path) -> None:
     threads = threading.active_count()
 
     def stop(fraction: float) -> None:
@@ -123,7 +123,7 @@ def test_a_reader_that_stops_half_way_leaves_no_thread(file: Path):
     assert threading.active_count() == threads
 
 
-def test_a_process_forked_after_hashing_can_hash(file: Path):
+def test_a_process_forked_after_hashing_can_hash(file: Path) -> None:
     with open_source(file) as source:
         expected = full_digest(source, cores=2)
         child = os.fork()

@@ -413,7 +413,7 @@ def test_a_recording_without_picture_is_refused_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [(1200, 360), (1340, 900), (100, 40), (40, 2000)])
-def test_a_thumbnail_is_small_and_has_the_shape_of_its_picture(size: tuple[int, int]):
+def test_a_thumbnail_is_small_and_has_the_shape_of_its_picture(size: tuple[int, int]) -> None:
     noise = np.random.default_rng(1).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
     for pixels in (noise, np.full_like(noise, 200)):
         buffer = io.BytesIO()

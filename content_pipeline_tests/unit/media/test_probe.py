@@ -9,11 +9,13 @@ from content_pipeline.media.curves.measure import measure
 from content_pipeline.media.probe import probe
 from content_pipeline.media.source import open_source
 from content_pipeline.settings import EnergySettings, LimitSettings
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
 
 
 @pytest.mark.parametrize(("known", "unknown", "kind"), [(b"avc1", b"zq71", "video"), (b"sowt", b"zq7t", "audio")])
-def test_a_track_in_an_unknown_format_is_refused_by_name(known: bytes, unknown: bytes, kind: str, tmp_path: Path):
+def test_a_track_in_an_unknown_format_is_refused_by_name(
+    known: bytes, unknown: bytes, kind: str, tmp_path: Path
+) -> None:
     made = samples.recording(tmp_path, "made.mov", seconds=1, sound="pcm_s16le", bursts=())
     odd = tmp_path / "odd.mov"
     odd.write_bytes(made.read_bytes().replace(known, unknown))
@@ -22,7 +24,7 @@ def test_a_track_in_an_unknown_format_is_refused_by_name(known: bytes, unknown: 
 
 
 @pytest.mark.parametrize("ending", ["mp4", "mov", "mkv", "ts", "avi"])
-def test_a_stream_more_than_allowed_is_refused(ending: str, tmp_path: Path):
+def test_a_stream_more_than_allowed_is_refused(ending: str, tmp_path: Path) -> None:
     many = samples.recording(tmp_path, f"many.{ending}", seconds=1, bursts=(), more=("-map", "1:a") * 6)
     with open_source(many, limits=LimitSettings(max_streams=8)) as source:
         assert len(probe(source).audio) == 7
@@ -33,14 +35,14 @@ def test_a_stream_more_than_allowed_is_refused(ending: str, tmp_path: Path):
         probe(source)
 
 
-def test_a_picture_larger_than_allowed_is_refused(tmp_path: Path):
+def test_a_picture_larger_than_allowed_is_refused(tmp_path: Path) -> None:
     made = samples.recording(tmp_path, "made.mp4", seconds=1, bursts=())
     limits = LimitSettings(max_pixels=320 * 180 - 1)
     with open_source(made, limits=limits) as source, pytest.raises(LimitExceeded, match="320x180"):
         probe(source)
 
 
-def test_pictures_that_grow_past_the_limit_on_the_way_are_not_decoded(tmp_path: Path):
+def test_pictures_that_grow_past_the_limit_on_the_way_are_not_decoded(tmp_path: Path) -> None:
     small = samples.recording(tmp_path, "small.ts", seconds=1, bursts=())
     large = samples.recording(tmp_path, "large.ts", seconds=1, size=(640, 360), bursts=())
     (tmp_path / "grows.ts").write_bytes(small.read_bytes() + large.read_bytes())
@@ -65,7 +67,7 @@ def _decoded_sizes(source) -> set[tuple[int, int]]:
     return found
 
 
-def test_sound_longer_than_allowed_is_not_measured_whatever_was_declared(tmp_path: Path):
+def test_sound_longer_than_allowed_is_not_measured_whatever_was_declared(tmp_path: Path) -> None:
     made = samples.recording(tmp_path, "made.mp4", seconds=8)
     with open_source(made) as source:
         info = probe(source)

@@ -13,7 +13,7 @@ def _settings(**flags: object):
     return load(flags={name.replace("__", "."): value for name, value in flags.items()}, env={}).settings
 
 
-def test_only_what_differs_is_kept_and_nothing_of_the_process_that_works():
+def test_only_what_differs_is_kept_and_nothing_of_the_process_that_works() -> None:
     asked = _settings(
         output_dir="foo",
         output__max_segments=1,
@@ -29,7 +29,7 @@ def test_only_what_differs_is_kept_and_nothing_of_the_process_that_works():
     assert "secret" not in json.dumps(options.as_json())
 
 
-def test_put_onto_the_settings_of_another_process_it_makes_the_same():
+def test_put_onto_the_settings_of_another_process_it_makes_the_same() -> None:
     asked = _settings(
         output_dir="/foo", detection__rms_threshold=0.2, detection__hpss_margin="1,3", limits__max_streams=3
     )
@@ -43,7 +43,7 @@ def test_put_onto_the_settings_of_another_process_it_makes_the_same():
     assert JobOptions.of(got) == kept
 
 
-def test_a_job_without_options_follows_the_settings():
+def test_a_job_without_options_follows_the_settings() -> None:
     settings = _settings(output__max_segments=5)
     assert settings_for(None, settings) is settings
 
@@ -62,12 +62,12 @@ def test_a_job_without_options_follows_the_settings():
     ],
     ids=repr,
 )
-def test_options_that_nobody_understands_are_refused_by_name(junk: object):
+def test_options_that_nobody_understands_are_refused_by_name(junk: object) -> None:
     with pytest.raises(BadSettings, match="options of this job cannot be understood"):
         settings_for(junk, _settings())
 
 
-def test_changes_are_told_with_what_was_and_what_is():
+def test_changes_are_told_with_what_was_and_what_is() -> None:
     before = JobOptions.of(_settings(output_dir="/a", output__max_segments=1))
     now = JobOptions.of(_settings(output_dir="/b", render__crf=20))
     assert now.changes_from(before) == ["output.max_segments 1 -> 12", "render.crf 23 -> 20", "output folder /a -> /b"]

@@ -30,12 +30,12 @@ DOCUMENTED = {
 }
 
 
-def test_defaults_are_the_documented_ones():
+def test_defaults_are_the_documented_ones() -> None:
     values = flatten(Settings().model_dump(mode="json"))
     assert {key: values[key] for key in DOCUMENTED} == DOCUMENTED
 
 
-def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path):
+def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text("[render]\ncrf = 18\npreset = 'slow'\n[output]\nmax_segments = 3\n")
     env = {"CONTENT_AI_RENDER__CRF": "20", "CONTENT_AI_OUTPUT__MAX_SEGMENTS": "4"}
@@ -64,12 +64,12 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path):
         ({"workers": 0}, "workers"),
     ],
 )
-def test_a_bad_setting_is_refused_by_name(flags, named):
+def test_a_bad_setting_is_refused_by_name(flags, named) -> None:
     with pytest.raises(BadSettings, match=named.replace(".", r"\.")):
         load(flags=flags, env={})
 
 
-def test_an_unknown_section_in_the_file_is_refused(tmp_path: Path):
+def test_an_unknown_section_in_the_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text("[rendering]\ncrf = 18\n")
     with pytest.raises(BadSettings, match=r"rendering\.crf.*did you mean `render.crf`"):
@@ -77,14 +77,14 @@ def test_an_unknown_section_in_the_file_is_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize("text", ["crf = = 1", "\xff"])
-def test_a_broken_file_is_named(tmp_path: Path, text):
+def test_a_broken_file_is_named(tmp_path: Path, text) -> None:
     file = tmp_path / "s.toml"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(BadSettings, match=r"s\.toml"):
         load(config_file=file, env={})
 
 
-def test_a_missing_named_file_is_refused(tmp_path: Path):
+def test_a_missing_named_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="No such file"):
         load(env={"CONTENT_AI_CONFIG": str(tmp_path / "none.toml")})
 
@@ -118,13 +118,13 @@ OTHER = {
 
 
 @pytest.mark.parametrize("key", READERS)
-def test_a_setting_changes_the_digest_of_exactly_the_stages_that_read_it(key):
+def test_a_setting_changes_the_digest_of_exactly_the_stages_that_read_it(key) -> None:
     before, after = load(env={}).settings, load(flags={key: OTHER[key]}, env={}).settings
     stages = ("fingerprint", "energy", "detections", "clip", "montage")
     assert {stage for stage in stages if before.digest(stage) != after.digest(stage)} == READERS[key]
 
 
-def test_every_setting_says_what_it_does():
+def test_every_setting_says_what_it_does() -> None:
     from content_pipeline.cli.config import describe_settings
 
     described = describe_settings()
@@ -132,12 +132,12 @@ def test_every_setting_says_what_it_does():
     assert all(described.values())
 
 
-def test_only_one_thing_can_be_wished_for_of_a_calibration():
+def test_only_one_thing_can_be_wished_for_of_a_calibration() -> None:
     with pytest.raises(BadSettings, match="only one target can be set"):
         load(flags={"calibration.montage_s": 60, "calibration.per_hour": 5}, env={})
 
 
-def test_a_wish_of_an_earlier_layer_can_be_taken_back():
+def test_a_wish_of_an_earlier_layer_can_be_taken_back() -> None:
     env = {"CONTENT_AI_CALIBRATION__MONTAGE_S": "60"}
     assert load(env=env).settings.calibration.montage_s == 60
     changed = load(flags={"calibration.montage_s": "none", "calibration.per_hour": "5"}, env=env).settings.calibration
@@ -145,7 +145,7 @@ def test_a_wish_of_an_earlier_layer_can_be_taken_back():
 
 
 @pytest.mark.parametrize("key", ["detection.sensitivity", "detection.rms_threshold"])
-def test_a_threshold_turns_calibrations_off_when_it_is_given_as_a_flag_and_only_then(key: str):
+def test_a_threshold_turns_calibrations_off_when_it_is_given_as_a_flag_and_only_then(key: str) -> None:
     given = load(flags={key: 1.5}, env={})
     assert (given.settings.calibration.use, given.origins["calibration.use"]) == (False, "flag")
     in_the_environment = load(env={f"CONTENT_AI_{key.upper().replace('.', '__')}": "1.5"})

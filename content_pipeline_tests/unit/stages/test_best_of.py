@@ -31,7 +31,7 @@ from content_pipeline.stages.best_of import Processed, best_of
 from content_pipeline.stages.context import StageContext, StageResult
 from content_pipeline.stages.detections import detections
 from content_pipeline.system.hashing import sha256_of
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
 
 BURSTS = ((3.0, 4.0), (14.0, 15.5), (25.0, 25.6))
 # Without what leads up to it, so that each burst is a highlight of its own.
@@ -108,7 +108,7 @@ def facts(result: StageResult) -> dict:
     return dict(result.artifact.facts)
 
 
-def test_recordings_of_different_formats_are_joined_to_one_that_plays(library: Library):
+def test_recordings_of_different_formats_are_joined_to_one_that_plays(library: Library) -> None:
     result = library.make(best_of__max_per_video=2)
     assert library.published() == library.names
     assert facts(result)["clips"] == 4 and facts(result)["videos"] == 2 and facts(result)["left_out"] == 0
@@ -119,7 +119,7 @@ def test_recordings_of_different_formats_are_joined_to_one_that_plays(library: L
     assert result.outputs == {library.output / name: sha256_of(library.output / name) for name in library.names}
 
 
-def test_the_json_tells_where_each_cut_is_from_and_how_it_stands(library: Library):
+def test_the_json_tells_where_each_cut_is_from_and_how_it_stands(library: Library) -> None:
     library.make(best_of__max_per_video=2)
     told = library.told()
     cuts = told["cuts"]
@@ -131,12 +131,12 @@ def test_the_json_tells_where_each_cut_is_from_and_how_it_stands(library: Librar
     assert all(abs(cut["source_start_s"] - 13.7) < 0.5 for cut in cuts[:2])
 
 
-def test_a_video_gets_no_more_than_its_share(library: Library):
+def test_a_video_gets_no_more_than_its_share(library: Library) -> None:
     assert facts(library.make(best_of__max_per_video=1))["clips"] == 2
     assert len({cut["video"] for cut in library.told()["cuts"]}) == 2
 
 
-def test_the_same_again_makes_nothing_and_changes_nothing(library: Library):
+def test_the_same_again_makes_nothing_and_changes_nothing(library: Library) -> None:
     first = library.make()
     before = library.stats()
     library.jobs.reverse()
@@ -146,7 +146,7 @@ def test_the_same_again_makes_nothing_and_changes_nothing(library: Library):
     assert second.outputs == first.outputs
 
 
-def test_made_from_nothing_again_it_is_the_same_to_the_byte(library: Library):
+def test_made_from_nothing_again_it_is_the_same_to_the_byte(library: Library) -> None:
     first = library.make()
     shutil.rmtree(library.context.artifacts.root / "best_of")
     shutil.rmtree(library.context.artifacts.root / "clip")
@@ -154,13 +154,13 @@ def test_made_from_nothing_again_it_is_the_same_to_the_byte(library: Library):
     assert not again.reused and again.artifact.hashes["montage.json"] == first.artifact.hashes["montage.json"]
 
 
-def test_clips_are_kept_one_by_one(library: Library):
+def test_clips_are_kept_one_by_one(library: Library) -> None:
     library.make()
     more = library.make(best_of__max_per_video=2)
     assert not more.reused and (facts(more)["clips"], facts(more)["clips_reused"]) == (4, 2)
 
 
-def test_a_best_of_that_a_person_replaced_is_theirs(library: Library):
+def test_a_best_of_that_a_person_replaced_is_theirs(library: Library) -> None:
     first = library.make()
     (library.output / library.names[1]).unlink()
     assert library.make().outputs == first.outputs, "one that is gone comes back"
@@ -172,7 +172,7 @@ def test_a_best_of_that_a_person_replaced_is_theirs(library: Library):
 
 
 @pytest.mark.parametrize("trouble", ["gone", "changed", "no detections", "damaged detections", "no keys", "unknown"])
-def test_a_video_that_cannot_be_read_is_left_out_and_counted(library: Library, trouble: str):
+def test_a_video_that_cannot_be_read_is_left_out_and_counted(library: Library, trouble: str) -> None:
     job = library.jobs[1]
     match trouble:
         case "gone":
@@ -193,7 +193,9 @@ def test_a_video_that_cannot_be_read_is_left_out_and_counted(library: Library, t
     assert {cut["path"] for cut in library.told()["cuts"]} == {"wide.mp4"}
 
 
-def test_a_video_found_damaged_while_cutting_makes_room_for_another(library: Library, monkeypatch: pytest.MonkeyPatch):
+def test_a_video_found_damaged_while_cutting_makes_room_for_another(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cut = stage.render_clip
 
     def cut_or_fail(source, *rest, **more):  # type: ignore[no-untyped-def]
@@ -207,8 +209,8 @@ def test_a_video_found_damaged_while_cutting_makes_room_for_another(library: Lib
     assert {cut["path"] for cut in library.told()["cuts"]} == {"old.avi"}
 
 
-def test_a_full_disk_is_nobodys_fault(library: Library, monkeypatch: pytest.MonkeyPatch):
-    def fail(*_rest, **_more):  # type: ignore[no-untyped-def]
+def test_a_full_disk_is_nobodys_fault(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_rest, **_more) -> None:  # type: ignore[no-untyped-def]
         raise DiskFull("full")
 
     monkeypatch.setattr(stage, "render_clip", fail)
@@ -217,7 +219,7 @@ def test_a_full_disk_is_nobodys_fault(library: Library, monkeypatch: pytest.Monk
     assert library.published() == []
 
 
-def test_two_copies_of_a_recording_are_shown_once(library: Library):
+def test_two_copies_of_a_recording_are_shown_once(library: Library) -> None:
     library.process(Path(shutil.copy(library.root / "wide.mp4", library.root / "copy.mp4")))
     result = library.make()
     assert (len(library.jobs), facts(result)["videos"], facts(result)["clips"]) == (3, 2, 2)
@@ -225,7 +227,7 @@ def test_two_copies_of_a_recording_are_shown_once(library: Library):
 
 
 @pytest.mark.parametrize("lost", ["copy.mp4", "wide.mp4"])
-def test_a_copy_that_can_be_read_speaks_for_one_that_cannot(library: Library, lost: str):
+def test_a_copy_that_can_be_read_speaks_for_one_that_cannot(library: Library, lost: str) -> None:
     library.process(Path(shutil.copy(library.root / "wide.mp4", library.root / "copy.mp4")))
     library.jobs = [replace(job, stage_keys={}) if job.path.name == lost else job for job in library.jobs]
     result = library.make()
@@ -233,7 +235,7 @@ def test_a_copy_that_can_be_read_speaks_for_one_that_cannot(library: Library, lo
     assert lost not in {cut["path"] for cut in library.told()["cuts"]}
 
 
-def test_nothing_to_show_is_a_success_without_a_file_and_takes_back_the_old_one(empty: Library):
+def test_nothing_to_show_is_a_success_without_a_file_and_takes_back_the_old_one(empty: Library) -> None:
     empty.add("wide.mp4")
     empty.make()
     assert empty.published() == empty.names
@@ -245,7 +247,7 @@ def test_nothing_to_show_is_a_success_without_a_file_and_takes_back_the_old_one(
     assert empty.make().reused
 
 
-def test_when_nothing_can_be_read_what_was_published_stays(library: Library):
+def test_when_nothing_can_be_read_what_was_published_stays(library: Library) -> None:
     library.make()
     for job in library.jobs:
         job.path.unlink()
@@ -258,7 +260,7 @@ def test_when_nothing_can_be_read_what_was_published_stays(library: Library):
     assert library.published() == library.names
 
 
-def test_libraries_of_one_name_do_not_share_a_best_of(tmp_path: Path):
+def test_libraries_of_one_name_do_not_share_a_best_of(tmp_path: Path) -> None:
     assert library_key(tmp_path / "a" / "Games") != library_key(tmp_path / "b" / "Games")
     assert library_key(Path("/x/Game Night!")).startswith("game-night-")
     assert library_key(Path("/x/游戏")).startswith("library-")
@@ -280,7 +282,7 @@ def materialize(library: Library, key: str) -> dg.ExecuteInProcessResult:
         )
 
 
-def test_the_asset_finds_its_library_by_its_key_and_shows_the_cuts(library: Library):
+def test_the_asset_finds_its_library_by_its_key_and_shows_the_cuts(library: Library) -> None:
     manifest = open_manifest(library.context.settings)
     manifest.enqueue([Request(str(job.path), str(library.root)) for job in library.jobs])
     done = {str(job.path): job for job in library.jobs}
@@ -303,7 +305,7 @@ def test_the_asset_finds_its_library_by_its_key_and_shows_the_cuts(library: Libr
     assert len(checks) == 4 and all(check.passed for check in checks)
 
 
-def test_the_asset_refuses_a_library_that_nobody_knows(library: Library):
+def test_the_asset_refuses_a_library_that_nobody_knows(library: Library) -> None:
     result = materialize(library, "nothing-0123456789")
     failure = result.failure_data_for_node("best_of")
     assert not result.success and "no library is known" in str(failure.user_failure_data.description)

@@ -28,7 +28,7 @@ def known(context: StageContext, path: Path, text: str = "content") -> Path:
     return path
 
 
-def test_damage_in_a_file_that_changed_meanwhile_is_no_verdict(context: StageContext, tmp_path: Path):
+def test_damage_in_a_file_that_changed_meanwhile_is_no_verdict(context: StageContext, tmp_path: Path) -> None:
     file = known(context, tmp_path / "l" / "a.mp4")
     with pytest.raises(CorruptMedia), context.open_content("key", "full"):
         raise CorruptMedia("damaged")
@@ -37,7 +37,7 @@ def test_damage_in_a_file_that_changed_meanwhile_is_no_verdict(context: StageCon
         raise CorruptMedia("damaged")
 
 
-def test_a_copy_that_is_unchanged_speaks_for_a_video(context: StageContext, tmp_path: Path):
+def test_a_copy_that_is_unchanged_speaks_for_a_video(context: StageContext, tmp_path: Path) -> None:
     unchanged = known(context, tmp_path / "l" / "a.mp4")
     known(context, tmp_path / "l" / "b.mp4").write_text("something else")
     with context.open_video("key") as (source, _):
@@ -47,14 +47,14 @@ def test_a_copy_that_is_unchanged_speaks_for_a_video(context: StageContext, tmp_
         pass
 
 
-def test_a_single_file_that_was_edited_is_still_the_video(context: StageContext, tmp_path: Path):
+def test_a_single_file_that_was_edited_is_still_the_video(context: StageContext, tmp_path: Path) -> None:
     file = known(context, tmp_path / "l" / "a.mp4")
     file.write_text("edited")
     with context.open_video("key") as (source, _):
         assert source.path == file
 
 
-def test_a_missing_file_and_a_missing_library_are_told_apart(context: StageContext, tmp_path: Path):
+def test_a_missing_file_and_a_missing_library_are_told_apart(context: StageContext, tmp_path: Path) -> None:
     file = known(context, tmp_path / "l" / "a.mp4")
     file.unlink()
     with pytest.raises(MissingFile), context.open_video("key"):

@@ -15,7 +15,7 @@ from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import LimitSettings, RenderSettings
-from content_pipeline_tests import montage_probe
+from content_pipeline_tests.helpers import montage_probe
 
 LIMITS = LimitSettings()
 FAST = RenderSettings(preset="ultrafast")

@@ -9,7 +9,7 @@ import pytest
 
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import RenderSettings
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.unit.media.render.rendering import plan_error_frames, render, worst_error
 
 SPANS = (Span(0.73, 2.9), Span(3.35, 4.6), Span(5.07, 7.52))

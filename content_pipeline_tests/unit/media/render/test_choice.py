@@ -10,7 +10,7 @@ from content_pipeline.media.render.render_mode import Choice, choose
 from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import RenderSettings
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
 
 SPANS = (Span(1.2, 5.9), Span(6.1, 7.9))
 

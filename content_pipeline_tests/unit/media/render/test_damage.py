@@ -10,7 +10,7 @@ import pytest
 from content_pipeline.errors import CorruptMedia
 from content_pipeline.media.render.clip import Mode
 from content_pipeline.media.spans import Span
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.unit.media.render.rendering import clip
 
 MODES: tuple[Mode, ...] = ("copy", "smart", "encode")

@@ -8,9 +8,9 @@ import pytest
 
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import RenderSettings
+from content_pipeline_tests.helpers.footage import FOOTAGE
 from content_pipeline_tests.unit.media.render.rendering import plan_error_frames, render, worst_error
 
-FOOTAGE = Path(__file__).resolve().parents[4].parent / "shared/footage"
 SPANS = (Span(3.2, 4.9), Span(6.05, 7.37))
 FILES = {
     "gameplay/base_40s.mp4": "copy",

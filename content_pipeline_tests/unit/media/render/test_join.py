@@ -13,7 +13,7 @@ from content_pipeline.media.render.join import Montage, join
 from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.unit.media.render.rendering import FAST, LIMITS, clip, render
 
 

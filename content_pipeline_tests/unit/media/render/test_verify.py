@@ -10,7 +10,7 @@ from content_pipeline.errors import CorruptMedia
 from content_pipeline.media.render.join import Cut, Montage
 from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.spans import Span
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.unit.media.render.rendering import render
 
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from content_pipeline.media.probe import MediaInfo, describe
 from content_pipeline.media.source import Source, open_source
 
-FOOTAGE = Path(__file__).resolve().parents[2] / "shared" / "footage"
-
 Samples = NDArray[np.float32]
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,15 +26,9 @@ from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services.planning import Planner
 from content_pipeline.settings import Settings, load
+from content_pipeline_tests.helpers.eventually import eventually
 
 FAST = {"QUEUE__HEARTBEAT_S": "0.5", "QUEUE__LEASE_S": "6", "QUEUE__GRACE_S": "2", "LIBRARY__SETTLE_S": "0"}
-
-
-def eventually(condition: Callable[[], object], what: str, timeout_s: float = 90.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.05)
 
 
 class LaunchedProject:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from content_pipeline_tests import samples
+from content_pipeline_tests.helpers import samples
 
 HEADER_BYTES = 4096
 

@@ -1,0 +1,20 @@
+"""Waiting in tests: poll a condition until it holds, or fail at a deadline. Never sleep for a guessed time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+POLL_S = 0.02
+
+
+def eventually(condition: Callable[[], Value | None], what: str, within_s: float = 90.0) -> Value:
+    """What the condition gives once that is true; the test fails with `what` if it never is."""
+    deadline_s = time.monotonic() + within_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline_s, f"not within {within_s:g} s: {what}"
+        time.sleep(POLL_S)
+    return value
