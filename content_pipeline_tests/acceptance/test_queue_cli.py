@@ -183,6 +183,14 @@ def test_a_stopped_worker_that_goes_on_late_writes_nothing(tmp_path: Path, sampl
     (job,) = queue(tmp_path, "list")
     assert job["status"] == "succeeded"
     assert job["results"]["facts"]["montage_s"] == winner["montage_s"]
-    assert not any(process.is_running() for process in family[1:])
+    eventually(lambda: not any(is_alive(process) for process in family[1:]), "its children are gone", within_s=10)
     left = subprocess.run(["pgrep", "-fa", str(tmp_path)], capture_output=True, text=True, check=False).stdout
     assert left == ""
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """A child that has ended and waits to be collected by process 1 is not alive."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
