@@ -10,17 +10,15 @@ from content_pipeline.defs.jobs import build_jobs
 from content_pipeline.defs.resources import build_resources
 from content_pipeline.defs.schedules import build_schedules
 from content_pipeline.defs.sensors import build_sensors
-from content_pipeline.execution.run_context import RunContext
 from content_pipeline.settings import Settings, load
 
 
-def build_definitions(settings: Settings, run_context: RunContext | None = None) -> dg.Definitions:
-    """What a run needs: assets and jobs, for whoever carries it."""
-    carried_by = RunContext() if run_context is None else run_context
+def build_definitions(settings: Settings) -> dg.Definitions:
+    """What a run needs: assets and jobs."""
     return dg.Definitions(
-        assets=build_assets(settings, carried_by),
-        jobs=build_jobs(settings, carried_by),
-        resources=build_resources(settings, carried_by),
+        assets=build_assets(settings),
+        jobs=build_jobs(settings),
+        resources=build_resources(settings),
         executor=resumable_in_process_executor,
     )
 

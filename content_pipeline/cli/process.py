@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from dagster import Definitions
 
     from content_pipeline.execution.outcome import Outcome
-    from content_pipeline.execution.run_context import RunContext
     from content_pipeline.services.processing import Batch
 
 
@@ -205,10 +204,10 @@ def run_batch(
     return batch, interrupted, time.monotonic() - started
 
 
-def _definitions(settings: Settings, run_context: RunContext) -> Definitions:
+def _definitions(settings: Settings) -> Definitions:
     from content_pipeline.definitions import build_definitions
 
-    return build_definitions(settings, run_context)
+    return build_definitions(settings)
 
 
 def summarize(outcomes: Sequence[Outcome], found: Scan, seconds: float) -> dict[str, Any]:

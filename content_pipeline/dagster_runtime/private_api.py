@@ -105,16 +105,16 @@ def execute(
     instance: dg.DagsterInstance,
     job: dg.JobDefinition,
     run: dg.DagsterRun,
-    moved: Callable[[], None],
+    alive: Callable[[], None],
     resume: bool = False,
 ) -> None:
     """Execute a created run in this process; its outcome is in the event log. SIGTERM ends it as cancelled.
 
-    `moved` is called for every event: a step that waits for a place in its pool has one every five minutes.
+    `alive` is called for every event: a step that waits for a place in its pool has one every five minutes.
     """
     with capture_interrupts():
         for _event in execute_run_iterator(InMemoryJob(job), run, instance, resume_from_failure=resume):
-            moved()
+            alive()
 
 
 class ResumableInProcessExecutor(InProcessExecutor):

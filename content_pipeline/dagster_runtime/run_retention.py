@@ -41,12 +41,12 @@ def forget_all_old(
     manifest: Manifest,
     instance: dg.DagsterInstance,
     before: datetime,
-    moved: Callable[[], None] = lambda: None,
+    alive: Callable[[], None] = lambda: None,
 ) -> dict[str, int]:
-    """In the manifest and in Dagster's records; what was removed, counted. `moved` is called as it gets on."""
+    """In the manifest and in Dagster's records; what was removed, counted. `alive` is called as it gets on."""
     removed = forget_old(settings, manifest, before)
     superseded_before = datetime.now(UTC) - timedelta(days=settings.schedule.keep_superseded_days)
-    removed["runs"] = forget_runs(instance, manifest, before, max(before, superseded_before), moved)
+    removed["runs"] = forget_runs(instance, manifest, before, max(before, superseded_before), alive)
     internals.forget_ticks(instance, before)
     shrink(instance)
     return removed
@@ -57,7 +57,7 @@ def forget_runs(
     manifest: Manifest,
     before: datetime,
     superseded_before: datetime,
-    moved: Callable[[], None] = lambda: None,
+    alive: Callable[[], None] = lambda: None,
 ) -> int:
     """Delete the runs that are not needed; returns how many."""
     needed = internals.runs_with_latest_events(instance)
@@ -67,7 +67,7 @@ def forget_runs(
     needless = [run for some in _ended_runs(instance, superseded_before) for run in history.needless(some)]
     for run_id in needless:
         internals.delete_run(instance, run_id)
-        moved()
+        alive()
     return len(needless)
 
 

@@ -22,7 +22,7 @@ from content_pipeline.dagster_runtime.names import (
     parse_job_tag,
 )
 from content_pipeline.errors import RunForgotten
-from content_pipeline.execution.run_context import RunContext
+from content_pipeline.execution.run_context import RunContext, executing
 from content_pipeline.execution.worker_identity import is_gone, this_worker
 from content_pipeline.launchers.local.launch_queue import LaunchQueue, launch_of
 from content_pipeline.manifest.lifecycle import State
@@ -31,7 +31,7 @@ from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline.settings import Settings
 
-Compose = Callable[[Settings, RunContext], dg.Definitions]
+Compose = Callable[[Settings], dg.Definitions]
 
 SPOOLING_S = 10.0
 LAUNCHED = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
@@ -39,17 +39,16 @@ UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, *LAUNCHED]
 
 
 class Runs:
-    """`compose` builds what Dagster sees for whoever carries it. Every process opens its own instance."""
+    """`compose` builds what Dagster sees. Every process opens its own instance."""
 
     def __init__(self, settings: Settings, compose: Compose) -> None:
         self._settings = settings
         self._compose = compose
         self._owner = this_worker()
-        self._carrier = RunContext()
 
     @cached_property
     def _definitions(self) -> dg.Definitions:
-        return self._compose(self._settings, self._carrier)
+        return self._compose(self._settings)
 
     def prepare(self) -> None:
         """Build once, before children are forked, what each of them needs."""
@@ -64,10 +63,10 @@ class Runs:
 
     def execute(self, instance: dg.DagsterInstance, run: dg.DagsterRun, run_context: RunContext) -> dg.DagsterRunStatus:
         """Execute a run here; one that was started before goes on after the steps that it finished."""
-        self._carrier.become(run_context)
         job = self._definitions.resolve_job_def(run.job_name)
         resume = run.status is dg.DagsterRunStatus.STARTED
-        internals.execute(instance, job, run, run_context.reporter.moved, resume)
+        with executing(run_context):
+            internals.execute(instance, job, run, run_context.reporter.alive, resume)
         ended = instance.get_run_by_id(run.run_id)
         if ended is None:
             raise RunForgotten(f"Dagster no longer knows the run {run.run_id}, which has just ended")

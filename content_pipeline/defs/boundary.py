@@ -10,7 +10,8 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.errors import OutOfMemory, PipelineError, RetryPolicy, named, printable
-from content_pipeline.execution.run_context import RunContext
+from content_pipeline.execution.reporter import Reporter
+from content_pipeline.execution.run_context import current_run
 from content_pipeline.stage import StageName
 from content_pipeline.stages.context import StageResult
 from content_pipeline.stages.cost import Meter
@@ -21,26 +22,27 @@ RETRIES = dg.RetryPolicy(max_retries=2, delay=1.0, backoff=dg.Backoff.EXPONENTIA
 
 
 @contextmanager
-def boundary(stage: StageName, run_context: RunContext, context: dg.AssetExecutionContext) -> Iterator[Meter]:
+def boundary(stage: StageName, context: dg.AssetExecutionContext) -> Iterator[Meter]:
     """Turn an error with a name into a retry, or a Dagster failure that says what to do."""
-    run_context.reporter.progressed(stage, 0.0)
+    reporter = current_run().reporter
+    reporter.progressed(stage, 0.0)
     try:
         yield Meter()
     except MemoryError as error:
-        raise _failure(stage, OutOfMemory(f"{stage} ran out of memory"), run_context) from error
+        raise _failure(stage, OutOfMemory(f"{stage} ran out of memory"), reporter) from error
     except Exception as error:
         known = named(error)
         if not isinstance(known, PipelineError):
-            run_context.reporter.failed(stage, error)
+            reporter.failed(stage, error)
             raise
         if known.policy is RetryPolicy.TRANSIENT and context.retry_number < RETRIES.max_retries:
             context.log.warning(f"{known} It is retried.")
             raise dg.RetryRequested(RETRIES.max_retries, RETRIES.calculate_delay(context.retry_number + 1)) from error
-        raise _failure(stage, known, run_context) from error
+        raise _failure(stage, known, reporter) from error
 
 
-def _failure(stage: StageName, error: PipelineError, run_context: RunContext) -> dg.Failure:
-    run_context.reporter.failed(stage, error)
+def _failure(stage: StageName, error: PipelineError, reporter: Reporter) -> dg.Failure:
+    reporter.failed(stage, error)
     return dg.Failure(
         description=f"{error} {error.hint}",
         metadata={"error_code": error.code, "error_policy": error.policy.value, "what_to_do": error.hint},
@@ -52,13 +54,12 @@ def materialized(
     context: dg.AssetExecutionContext,
     result: StageResult,
     metadata: Mapping[str, Any],
-    run_context: RunContext,
     meter: Meter,
     checks: tuple[dg.AssetCheckResult, ...] = (),
     config_hash: str | None = None,
 ) -> dg.MaterializeResult:
     cost = meter.spent()
-    run_context.reporter.finished(result, cost, config_hash)
+    current_run().reporter.finished(result, cost, config_hash)
     # Given with the result, Dagster would keep it twice: with the step's output, and with the materialization.
     context.add_asset_metadata(
         {"reused": result.reused, "seconds": cost["wall_s"], "cpu_s": cost["cpu_s"], **metadata},

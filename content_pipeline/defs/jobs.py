@@ -8,15 +8,12 @@ import dagster as dg
 
 from content_pipeline.dagster_runtime.names import CALIBRATE_LIBRARY, PROCESS_VIDEO
 from content_pipeline.defs.upkeep import build_upkeep_jobs
-from content_pipeline.execution.run_context import RunContext
 from content_pipeline.settings import Settings
 
 BEST_OF = "best_of_library"
 
 
-def build_jobs(
-    settings: Settings, run_context: RunContext
-) -> Sequence[dg.JobDefinition | dg.UnresolvedAssetJobDefinition]:
+def build_jobs(settings: Settings) -> Sequence[dg.JobDefinition | dg.UnresolvedAssetJobDefinition]:
     return [
         dg.define_asset_job(
             PROCESS_VIDEO,
@@ -33,5 +30,5 @@ def build_jobs(
             selection=dg.AssetSelection.assets("calibration"),
             description="Finds the threshold that reaches the target in the settings, and applies it to a library.",
         ),
-        *build_upkeep_jobs(settings, run_context),
+        *build_upkeep_jobs(settings),
     ]

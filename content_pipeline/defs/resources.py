@@ -9,7 +9,7 @@ import dagster as dg
 from content_pipeline.artifacts import ArtifactStore, Maker
 from content_pipeline.dagster_runtime.names import PARTITION_TAG, job_tag, parse_job_tag
 from content_pipeline.errors import EnvironmentalError
-from content_pipeline.execution.run_context import RunContext
+from content_pipeline.execution.run_context import RunContext, current_run
 from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Lease
@@ -51,10 +51,10 @@ def _maker(lease: Lease | None, manifest: Manifest) -> Maker:
     return Maker("" if lease is None else job_tag(lease.job_id, lease.claim_number), is_current)
 
 
-def build_resources(settings: Settings, run_context: RunContext) -> Mapping[str, dg.ResourceDefinition]:
+def build_resources(settings: Settings) -> Mapping[str, dg.ResourceDefinition]:
     @dg.resource(description="Settings, artifacts and the manifest.")
     def stage_context(context: dg.InitResourceContext) -> StageContext:
         run = context.run
-        return open_stage_context(settings, run_context, None if run is None else run.tags.get(PARTITION_TAG))
+        return open_stage_context(settings, current_run(), None if run is None else run.tags.get(PARTITION_TAG))
 
     return {"stage_context": stage_context}

@@ -9,7 +9,7 @@ import dagster as dg
 from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY
 from content_pipeline.dagster_runtime.run_retention import forget_all_old
 from content_pipeline.errors import PipelineError, printable
-from content_pipeline.execution.run_context import RunContext
+from content_pipeline.execution.run_context import current_run
 from content_pipeline.library.scan import scan
 from content_pipeline.library.verify_content import scrub
 from content_pipeline.manifest.model import Terms
@@ -21,8 +21,8 @@ from content_pipeline.settings import Settings
 NIGHTLY_BACKFILL, RETENTION, SCRUB = "nightly_backfill", "retention", "scrub_recordings"
 
 
-def build_upkeep_jobs(settings: Settings, run_context: RunContext) -> Sequence[dg.JobDefinition]:
-    return [_nightly_backfill(settings), _retention(settings, run_context), _scrub(settings, run_context)]
+def build_upkeep_jobs(settings: Settings) -> Sequence[dg.JobDefinition]:
+    return [_nightly_backfill(settings), _retention(settings), _scrub(settings)]
 
 
 def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
@@ -47,12 +47,12 @@ def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
     return nightly_backfill
 
 
-def _retention(settings: Settings, run_context: RunContext) -> dg.JobDefinition:
+def _retention(settings: Settings) -> dg.JobDefinition:
     @dg.op
     def forget_old_history(context: dg.OpExecutionContext) -> None:
         before = datetime.now(UTC) - timedelta(days=settings.schedule.keep_days)
-        manifest, moved = open_manifest(settings), run_context.reporter.moved
-        removed = forget_all_old(settings, manifest, context.instance, before, moved)
+        manifest, alive = open_manifest(settings), current_run().reporter.alive
+        removed = forget_all_old(settings, manifest, context.instance, before, alive)
         context.log.info(", ".join(f"{count} {what}" for what, count in removed.items()) + " removed")
 
     @dg.job(name=RETENTION, description="Deletes old history, unused artifacts and logs.")
@@ -62,11 +62,11 @@ def _retention(settings: Settings, run_context: RunContext) -> dg.JobDefinition:
     return retention
 
 
-def _scrub(settings: Settings, run_context: RunContext) -> dg.JobDefinition:
+def _scrub(settings: Settings) -> dg.JobDefinition:
     @dg.op
     def read_again(context: dg.OpExecutionContext) -> None:
         known = VideoStore(open_manifest(settings).engine)
-        report = scrub(known, settings.schedule.scrub_share, random.random, run_context.reporter.moved)
+        report = scrub(known, settings.schedule.scrub_share, random.random, current_run().reporter.alive)
         for path in report.changed:
             context.log.warning(f"changed, although size and times are the same: {printable(path)}")
         context.log.info(f"{report.read} read, {len(report.changed)} changed, {report.unreadable} unreadable")

@@ -14,7 +14,8 @@ from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.dagster_runtime.names import PARTITION_TAG, job_tag
 from content_pipeline.dagster_runtime.runs import Runs
 from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, named, printable
-from content_pipeline.execution.run_context import PipeReporter, RunContext
+from content_pipeline.execution.reporter import PipeReporter
+from content_pipeline.execution.run_context import RunContext
 from content_pipeline.failpoints import reached
 from content_pipeline.library.identify import identify
 from content_pipeline.library.space import check_space
@@ -78,7 +79,7 @@ class _ChildRun:
             else:
                 self._announce(instance, run, video)
                 self._recall_finished_stages(run, instance)
-                status = self.runs.execute(instance, run, self._carrier())
+                status = self.runs.execute(instance, run, self._context())
         reached("run_ended")
         if status is dg.DagsterRunStatus.FAILURE and not self.sender.reported_failure and video is not None:
             raise RuntimeError(f"Dagster ended the run {run.run_id} as failed outside of a stage")
@@ -86,7 +87,7 @@ class _ChildRun:
 
     def _prepare(self, job: Job) -> KnownVideo:
         settings_for(job.options, self.settings)  # what cannot be understood is refused before anything is done
-        video = _identify(job, self.manifest, self.sender.moved)
+        video = _identify(job, self.manifest, self.sender.alive)
         reached("identified")
         check_space(video.size_bytes, self.settings)
         self.send({"is": "identified", "key": video.key, "bytes": video.size_bytes})
@@ -115,7 +116,7 @@ class _ChildRun:
         for stage, key in self.runs.finished_stages(instance, run).items():
             self.send({"is": "recalled", "stage": stage, "key": key})
 
-    def _carrier(self) -> RunContext:
+    def _context(self) -> RunContext:
         job = self.errand.job
         if job is None:
             return RunContext(self.sender, cores=self.errand.cores)
@@ -130,10 +131,10 @@ class _ChildRun:
         }
 
 
-def _identify(job: Job, manifest: Manifest, moved: Callable[[], None]) -> KnownVideo:
+def _identify(job: Job, manifest: Manifest, alive: Callable[[], None]) -> KnownVideo:
     path, root = Path(job.subject), Path(job.library)
     try:
-        return identify(path, root, VideoStore(manifest.engine), moved)
+        return identify(path, root, VideoStore(manifest.engine), alive)
     except MissingFile as error:
         if not root.is_dir():
             raise LibraryOffline(f"{printable(root)} does not exist") from error

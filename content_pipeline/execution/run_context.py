@@ -1,129 +1,40 @@
-"""Who carries a run: hears how it goes, and holds the lease by which it publishes."""
+"""Under which conditions this process executes a run: whom it reports to, and by which lease it publishes."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
-from content_pipeline.errors import PipelineError, code_of
+from content_pipeline.execution.reporter import NullReporter, Reporter
 from content_pipeline.manifest.model import Lease
-from content_pipeline.stage import StageName
-from content_pipeline.stages.context import StageResult
-
-MOVED_EVERY_S = 1.0
 
 
-class Reporter(Protocol):
-    reported_failure: bool
-
-    def progressed(self, stage: StageName, fraction: float) -> None: ...
-
-    def moved(self) -> None:
-        """The work gets on, though there is nothing to show: whoever hears nothing for long ends it."""
-
-    def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None: ...
-
-    def failed(self, stage: StageName, error: BaseException) -> None: ...
-
-
-class NullReporter:
-    """Dagster's own event log says enough."""
-
-    reported_failure = False
-
-    def progressed(self, stage: StageName, fraction: float) -> None:
-        return None
-
-    def moved(self) -> None:
-        return None
-
-    def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None:
-        return None
-
-    def failed(self, stage: StageName, error: BaseException) -> None:
-        return None
-
-
-@dataclass
+@dataclass(frozen=True)
 class RunContext:
-    """`lease` is that of the job, if there is one: without it nothing of the job is published.
-
-    Not frozen, for once: what Dagster sees is built once, before processes are forked, and each of them puts
-    itself in this place.
-    """
+    """`lease` is that of the job, if there is one: without it nothing of the job is published."""
 
     reporter: Reporter = field(default_factory=NullReporter)
     force_id: str | None = None
     cores: int = 1
     lease: Lease | None = None
 
-    def become(self, other: RunContext) -> None:
-        self.reporter, self.force_id, self.cores, self.lease = other.reporter, other.force_id, other.cores, other.lease
+
+# What Dagster sees is built once, before children are forked; each child executes one run, under its own conditions.
+_current: ContextVar[RunContext | None] = ContextVar("run_context", default=None)
 
 
-class PipeReporter:
-    """Tells another process, as JSON values."""
-
-    def __init__(self, send: Callable[[Any], None]) -> None:
-        self._send = send
-        self._last: tuple[StageName, float] | None = None
-        self._said_s = time.monotonic()
-        self.reported_failure = False
-        self.output_stats: dict[str, list[int]] = {}
-
-    def progressed(self, stage: StageName, fraction: float) -> None:
-        """A percent at a time. Less than that is a sign of life, if it is more than before."""
-        before, self._last = self._last, (stage, fraction)
-        if before is None or before[0] != stage or int(before[1] * 100) != int(fraction * 100):
-            self._say({"is": "progress", "stage": stage, "fraction": fraction})
-        elif fraction > before[1]:
-            self.moved()
-
-    def moved(self) -> None:
-        if time.monotonic() - self._said_s >= MOVED_EVERY_S:
-            self._say({"is": "moved"})
-
-    def _say(self, message: dict[str, Any]) -> None:
-        self._said_s = time.monotonic()
-        self._send(message)
-
-    def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None:
-        """`config_hash`: of all settings it was made with, when it is the last stage."""
-        self.output_stats = _stats(result)
-        self._send(
-            {
-                "is": "finished",
-                "stage": result.stage,
-                "key": result.key,
-                "reused": result.reused,
-                "facts": dict(result.artifact.facts),
-                "outputs": {str(path): digest for path, digest in result.outputs.items()},
-                "written": [str(path) for path in result.written],
-                "notes": list(result.notes),
-                "cost": {**cost, "reused": result.reused},
-                "config_hash": config_hash,
-            }
-        )
-
-    def failed(self, stage: StageName, error: BaseException) -> None:
-        self.reported_failure = True
-        kind = type(error) if isinstance(error, PipelineError) else PipelineError
-        message = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
-        self._send(
-            {
-                "is": "failed",
-                "stage": stage,
-                "code": code_of(error),
-                "policy": kind.policy.value,
-                "message": message,
-                "hint": kind.hint,
-            }
-        )
+def current_run() -> RunContext:
+    """The conditions of the run that is being executed here; nobody's, when no worker of ours executes it."""
+    current = _current.get()
+    return RunContext() if current is None else current
 
 
-def _stats(result: StageResult) -> dict[str, list[int]]:
-    """Size and time of each output, by which a plan tells later whether it is still as it was left."""
-    left = {one.path: one for one in result.publications if one.size_bytes is not None and one.mtime_ns is not None}
-    return {str(path): [left[path].size_bytes, left[path].mtime_ns] for path in result.outputs}  # type: ignore[list-item]
+@contextmanager
+def executing(run_context: RunContext) -> Iterator[None]:
+    token = _current.set(run_context)
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -14,16 +14,16 @@ from content_pipeline.media.fingerprint import full_digest, quick_digest
 from content_pipeline.media.source import Source, open_source
 
 
-def identify(path: Path, root: Path, known: VideoStore, moved: Callable[[], None] = lambda: None) -> KnownVideo:
+def identify(path: Path, root: Path, known: VideoStore, alive: Callable[[], None] = lambda: None) -> KnownVideo:
     """The video at `path`, remembered. An unchanged signature reads nothing; a new file, five samples.
 
-    `moved` is called while a file has to be read in full.
+    `alive` is called while a file has to be read in full.
     """
     with open_source(path, root) as source:
         before = known.at(path)
         if before is not None and before.signature == str(source.signature):
             return before
-        video = _look_closer(source, root, before, known, moved)
+        video = _look_closer(source, root, before, known, alive)
     known.save(video)
     return video
 
@@ -47,36 +47,36 @@ def likely_key(path: Path, root: Path, known: VideoStore) -> str:
 
 
 def _look_closer(
-    source: Source, root: Path, before: KnownVideo | None, known: VideoStore, moved: Callable[[], None]
+    source: Source, root: Path, before: KnownVideo | None, known: VideoStore, alive: Callable[[], None]
 ) -> KnownVideo:
     seen = KnownVideo(source.path, root, "", str(source.signature), quick_digest(source), None)
-    if (same := _same_content(seen, source, known, moved)) is not None:
+    if (same := _same_content(seen, source, known, alive)) is not None:
         return same
     if before is not None and all(other.path == before.path for other in known.with_key(before.key)):
         return replace(seen, key=before.key)  # edited in place: still the same video
     return replace(seen, key=new_key(source.path, seen.quick, known.has_key))
 
 
-def _same_content(seen: KnownVideo, source: Source, known: VideoStore, moved: Callable[[], None]) -> KnownVideo | None:
+def _same_content(seen: KnownVideo, source: Source, known: VideoStore, alive: Callable[[], None]) -> KnownVideo | None:
     """The same recording at another path: moved, renamed or copied. Equal samples are checked in full."""
     twins = [other for other in known.with_quick(seen.quick) if other.path != seen.path]
     if not twins:
         return None
-    full = full_digest(source, progress=lambda _fraction: moved())
+    full = full_digest(source, progress=lambda _fraction: alive())
     for twin in twins:
-        if _holds(twin, full, known, moved):
+        if _holds(twin, full, known, alive):
             if not is_there(twin.path) and not is_offline(twin.path, twin.signature):
                 known.forget(twin.path)
             return replace(seen, key=twin.key, full=full)
     return None
 
 
-def _holds(video: KnownVideo, full: str, known: VideoStore, moved: Callable[[], None]) -> bool:
+def _holds(video: KnownVideo, full: str, known: VideoStore, alive: Callable[[], None]) -> bool:
     if video.full is not None:
         return video.full == full
     try:
         with open_source(video.path, video.root) as source:
-            digest = full_digest(source, progress=lambda _fraction: moved())
+            digest = full_digest(source, progress=lambda _fraction: alive())
             if video.signature == str(source.signature):
                 known.save(replace(video, full=digest))
             return digest == full

@@ -24,7 +24,7 @@ class VerifyReport:
 
 
 def scrub(
-    known: VideoStore, share: float, random: Callable[[], float], moved: Callable[[], None] = lambda: None
+    known: VideoStore, share: float, random: Callable[[], float], alive: Callable[[], None] = lambda: None
 ) -> VerifyReport:
     """Read a share of all recordings in full. One that changed forgets its signature, and is done again."""
     read, unreadable = 0, 0
@@ -36,7 +36,7 @@ def scrub(
             with open_source(video.path, video.root) as source:
                 if str(source.signature) != video.signature:
                     continue  # the next plan sees it anyway
-                same = matches(source, video.full, lambda _fraction: moved())
+                same = matches(source, video.full, lambda _fraction: alive())
                 source.check_unchanged()
         except PipelineError:
             unreadable += 1

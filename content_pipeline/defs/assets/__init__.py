@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import dagster as dg
 
 from content_pipeline.defs.assets import best_of, calibration, detections, energy, fingerprint, montage
-from content_pipeline.execution.run_context import RunContext
 from content_pipeline.settings import Settings
 
 
-def build_assets(settings: Settings, run_context: RunContext) -> Sequence[dg.AssetsDefinition]:
+def build_assets(settings: Settings) -> Sequence[dg.AssetsDefinition]:
     modules = (fingerprint, energy, detections, montage, calibration, best_of)
-    return [module.build(settings, run_context) for module in modules]
+    return [module.build(settings) for module in modules]

@@ -10,7 +10,6 @@ from content_pipeline.defs.boundary import boundary, materialized, picture
 from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import MissingFile, printable
-from content_pipeline.execution.run_context import RunContext
 from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
@@ -26,7 +25,7 @@ from content_pipeline.stages.context import StageContext, StageResult
 COLUMNS = {"video": "string", "path": "string", "source_start_s": "float", "source_end_s": "float", "standing": "float"}
 
 
-def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
+def build(settings: Settings) -> dg.AssetsDefinition:
     options = {**asset_options(settings, "best_of", {"ffmpeg"}), "partitions_def": LIBRARIES, "group_name": "library"}
 
     # It reads what is known of every video of its library, whichever those are at the time.
@@ -42,11 +41,11 @@ def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
         over a quiet one, and no video gets more than its share of clips. A video whose file or detections
         cannot be read is left out and counted. Decides by what is already known: only the chosen clips are cut.
         """
-        with boundary("best_of", run_context, context) as meter:
+        with boundary("best_of", context) as meter:
             library, jobs = _processed(open_in_a_child(stage_context.settings), context.partition_key)
             result = run(stage_context, context.partition_key, library, jobs)
             checks = check_montage(result)
-        return materialized(context, result, _metadata(library, result), run_context, meter, checks)
+        return materialized(context, result, _metadata(library, result), meter, checks)
 
     return best_of
 

@@ -9,7 +9,6 @@ from content_pipeline.defs.boundary import boundary, materialized
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import UnknownLibrary
 from content_pipeline.execution.calibrating import BeingCalibrated, Calibrated, Calibrator
-from content_pipeline.execution.run_context import RunContext
 from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.manifest import Manifest
@@ -28,7 +27,7 @@ COLUMNS = {
 }
 
 
-def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
+def build(settings: Settings) -> dg.AssetsDefinition:
     options = {
         **asset_options(settings, "calibration", {"numpy"}),
         "partitions_def": LIBRARIES,
@@ -48,18 +47,19 @@ def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
         backfill or `content-ai process` uses it. Without a target only the table is made. Reads cached curves only:
         nothing is decoded or rendered.
         """
-        with boundary("calibration", run_context, context) as meter:
-            done = _calibrate(context, stage_context.settings, run_context)
+        with boundary("calibration", context) as meter:
+            done = _calibrate(context, stage_context)
             metadata = _metadata(done)
-        return materialized(context, done.result, metadata, run_context, meter)
+        return materialized(context, done.result, metadata, meter)
 
     return calibration
 
 
-def _calibrate(context: dg.AssetExecutionContext, settings: Settings, run_context: RunContext) -> Calibrated:
+def _calibrate(context: dg.AssetExecutionContext, stage_context: StageContext) -> Calibrated:
     """The job that this run delivers, or the one of the library that a person or the schedule asks for."""
+    settings, cores, progress = stage_context.settings, stage_context.cores, stage_context.progress
     manifest = open_in_a_child(settings)
-    calibrator = Calibrator(settings, manifest, run_context.cores, run_context.reporter.progressed, stop_for_good=True)
+    calibrator = Calibrator(settings, manifest, cores, progress, stop_for_good=True)
     tag = job_tag_of(context.run.tags)
     if tag is None:
         return calibrator.calibrate(_library(manifest, context.partition_key), "a run was started")

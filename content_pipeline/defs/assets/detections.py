@@ -6,14 +6,13 @@ import dagster as dg
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized, picture
 from content_pipeline.defs.checks import check_spec
-from content_pipeline.execution.run_context import RunContext
 from content_pipeline.settings import Settings
 from content_pipeline.stages.context import StageContext
 from content_pipeline.stages.detections import Decision
 from content_pipeline.stages.detections import detections as run
 
 
-def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
+def build(settings: Settings) -> dg.AssetsDefinition:
     @dg.asset(
         deps=["energy"],
         check_specs=[check_spec("detections", "within_the_video", "Every highlight lies inside the recording.")],
@@ -26,11 +25,9 @@ def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
 
         Reads the cached curves only: deciding again takes milliseconds.
         """
-        with boundary("detections", run_context, context) as meter:
+        with boundary("detections", context) as meter:
             decision = run(stage_context, context.partition_key)
-        return materialized(
-            context, decision.result, _metadata(decision), run_context, meter, (_within_the_video(decision),)
-        )
+        return materialized(context, decision.result, _metadata(decision), meter, (_within_the_video(decision),))
 
     return detections
 

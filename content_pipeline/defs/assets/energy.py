@@ -4,14 +4,13 @@ import dagster as dg
 
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized
-from content_pipeline.execution.run_context import RunContext
 from content_pipeline.settings import Settings
 from content_pipeline.stages.context import StageContext
 from content_pipeline.stages.energy import Sound
 from content_pipeline.stages.energy import energy as run
 
 
-def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
+def build(settings: Settings) -> dg.AssetsDefinition:
     @dg.asset(deps=["fingerprint"], **asset_options(settings, "energy", {"numpy"}))
     def energy(
         context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
@@ -20,9 +19,9 @@ def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
 
         This is the only stage that decodes the whole recording. Changing a threshold does not run it again.
         """
-        with boundary("energy", run_context, context) as meter:
+        with boundary("energy", context) as meter:
             sound = run(stage_context, context.partition_key)
-        return materialized(context, sound.result, _metadata(sound), run_context, meter)
+        return materialized(context, sound.result, _metadata(sound), meter)
 
     return energy
 

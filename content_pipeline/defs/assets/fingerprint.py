@@ -7,7 +7,6 @@ from content_pipeline.dagster_runtime import records
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized
 from content_pipeline.errors import printable
-from content_pipeline.execution.run_context import RunContext
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.settings import Settings
 from content_pipeline.stages.context import StageContext
@@ -15,7 +14,7 @@ from content_pipeline.stages.fingerprint import Content
 from content_pipeline.stages.fingerprint import fingerprint as run
 
 
-def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
+def build(settings: Settings) -> dg.AssetsDefinition:
     @dg.asset(**asset_options(settings, "fingerprint", {"python"}))
     def fingerprint(
         context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
@@ -24,10 +23,10 @@ def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
 
         A file that was only touched, renamed or moved keeps its digest, and nothing is recomputed.
         """
-        with boundary("fingerprint", run_context, context) as meter:
+        with boundary("fingerprint", context) as meter:
             content = run(stage_context, context.partition_key)
             files = stage_context.videos.with_key(context.partition_key)
-        return materialized(context, content.result, _metadata(content, files), run_context, meter)
+        return materialized(context, content.result, _metadata(content, files), meter)
 
     return fingerprint
 

@@ -7,14 +7,13 @@ from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized, picture
 from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.errors import printable
-from content_pipeline.execution.run_context import RunContext
 from content_pipeline.library.recipe import recipe_of
 from content_pipeline.settings import Settings
 from content_pipeline.stages.context import StageContext, StageResult
 from content_pipeline.stages.montage import montage as run
 
 
-def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
+def build(settings: Settings) -> dg.AssetsDefinition:
     @dg.asset(deps=["detections"], check_specs=montage_checks(), **asset_options(settings, "montage", {"ffmpeg"}))
     def montage(
         context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
@@ -24,12 +23,12 @@ def build(settings: Settings, run_context: RunContext) -> dg.AssetsDefinition:
         Clips are cached one by one: changing the order or dropping one renders no clip again. A recording
         without highlights has no montage, and that is a success.
         """
-        with boundary("montage", run_context, context) as meter:
+        with boundary("montage", context) as meter:
             made = run(stage_context, context.partition_key)
             checks = check_montage(made.result)
             recipe = recipe_of(stage_context.settings)
             metadata = {**_metadata(made.result), **records.of_montage(made, recipe)}
-        return materialized(context, made.result, metadata, run_context, meter, checks, recipe.config_hash)
+        return materialized(context, made.result, metadata, meter, checks, recipe.config_hash)
 
     return montage
 

@@ -6,7 +6,8 @@ import pytest
 from content_pipeline.defs import boundary as module
 from content_pipeline.defs.boundary import boundary
 from content_pipeline.errors import CorruptMedia, DiskFull, FileInUse, PipelineError
-from content_pipeline.execution.run_context import NullReporter, RunContext
+from content_pipeline.execution.reporter import NullReporter
+from content_pipeline.execution.run_context import RunContext, executing
 
 
 class Heard(NullReporter):
@@ -35,15 +36,16 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_an_error_is_tried_again_by_its_class(error: PipelineError, times: int, tries: int, succeeds: bool) -> None:
     seen: list[int] = []
-    run_context = RunContext(Heard())
+    reporter = Heard()
 
     @dg.asset
     def energy(context: dg.AssetExecutionContext) -> None:
-        with boundary("energy", run_context, context):
+        with boundary("energy", context):
             seen.append(context.retry_number)
             if len(seen) <= times:
                 raise error
 
-    result = dg.materialize([energy], raise_on_error=False)
+    with executing(RunContext(reporter)):
+        result = dg.materialize([energy], raise_on_error=False)
     assert (result.success, len(seen)) == (succeeds, tries)
-    assert run_context.reporter.failures == ([] if succeeds else [error])
+    assert reporter.failures == ([] if succeeds else [error])

@@ -15,7 +15,6 @@ from content_pipeline.defs.assets.best_of import build
 from content_pipeline.defs.boundary import picture
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import CorruptMedia, DiskFull, LibraryOffline
-from content_pipeline.execution.run_context import RunContext
 from content_pipeline.library.identify import identify
 from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.catalog import Catalog
@@ -272,7 +271,7 @@ def test_libraries_of_one_name_do_not_share_a_best_of(tmp_path: Path) -> None:
 def materialize(library: Library, key: str) -> dg.ExecuteInProcessResult:
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions(str(LIBRARIES.name), [key])
-        asset = build(library.context.settings, RunContext())
+        asset = build(library.context.settings)
         return dg.materialize(
             [asset],
             partition_key=key,
