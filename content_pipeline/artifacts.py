@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -27,6 +28,11 @@ from content_pipeline.system.private_files import close_to_others, private_file,
 
 INDEX_NAME = "artifact.json"
 LOCK_NAME = ".lock"
+
+# A state folder may be somebody's project, where `artifacts` has things of its own: only what we named is removed.
+DRAFT_PREFIX = "content-ai-"
+_KEY = re.compile(r"[0-9a-f]{64}")
+_LOCK = re.compile(r"[a-z_]+-[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -144,8 +150,9 @@ class ArtifactStore:
         drafts = private_folder(self.root / ".drafts")
         for index in sorted(self.root.glob(f"*/*/*/{INDEX_NAME}")):
             folder = index.parent
-            if folder.name not in in_use and index.stat().st_mtime < used_before:
-                aside = Path(tempfile.mkdtemp(dir=drafts))  # where a sweep finds it, should we be killed now
+            is_artifact = _KEY.fullmatch(folder.name) is not None and folder.parent.name == folder.name[:2]
+            if is_artifact and folder.name not in in_use and index.stat().st_mtime < used_before:
+                aside = _new_folder(drafts)  # where a sweep finds it, should we be killed now
                 folder.rename(aside / "old")
                 shutil.rmtree(aside, ignore_errors=True)
                 removed += 1
@@ -153,16 +160,15 @@ class ArtifactStore:
 
     def sweep(self, older_than_s: float = 60.0) -> int:
         """Remove the drafts and locks of processes that died; a living owner holds a lock on its own."""
-        remove_left_locks(self._locks)
+        remove_left_locks(self._locks, _LOCK)
         abandoned = self.abandoned_drafts(older_than_s)
         for folder in abandoned:
             shutil.rmtree(folder, ignore_errors=True)
         return len(abandoned)
 
     def abandoned_drafts(self, older_than_s: float = 60.0) -> list[Path]:
-        # Version 0.1.0 left what it was collecting beside the stages.
-        drafts = sorted([*(self.root / ".drafts").glob("*"), *self.root.glob("tmp*")])
-        return [folder for folder in drafts if _is_abandoned(folder, older_than_s)]
+        drafts = sorted((self.root / ".drafts").glob("*"))
+        return [folder for folder in drafts if _is_draft(folder) and _is_abandoned(folder, older_than_s)]
 
     @property
     def _locks(self) -> Path:
@@ -174,13 +180,24 @@ class ArtifactStore:
 
 @contextmanager
 def _locked_folder(parent: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(dir=parent))
+    folder = _new_folder(parent)
     with private_file(folder / LOCK_NAME).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_folder(drafts: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=drafts, prefix=DRAFT_PREFIX))
+
+
+def _is_draft(folder: Path) -> bool:
+    """By its name; one of an earlier version, which had no name of ours, by what is in it."""
+    marks = (LOCK_NAME, INDEX_NAME, f"old/{INDEX_NAME}")
+    is_named = folder.name.startswith(DRAFT_PREFIX)
+    return is_named or (folder.name.startswith("tmp") and any((folder / mark).is_file() for mark in marks))
 
 
 def _is_abandoned(folder: Path, older_than_s: float) -> bool:
@@ -225,7 +242,7 @@ def _put_in_place(draft_folder: Path, folder: Path) -> None:
         except OSError:
             if not folder.exists():
                 raise
-            aside = Path(tempfile.mkdtemp(dir=draft_folder.parent))
+            aside = _new_folder(draft_folder.parent)
             with suppress(FileNotFoundError):  # another worker moved it first
                 folder.rename(aside / "old")
             shutil.rmtree(aside, ignore_errors=True)

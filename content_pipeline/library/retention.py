@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from pathlib import Path
 
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.library.presence import is_offline
 from content_pipeline.manifest.catalog import Catalog
+from content_pipeline.manifest.ids import ULID_PATTERN
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.settings import Settings
+
+# Of an attempt of a job, and of a run. A state folder may be somebody's project, which has logs of its own.
+_LOG_NAME = re.compile(rf"({ULID_PATTERN}-\d+|run-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})\.log", re.ASCII)
 
 
 def forget_old(settings: Settings, manifest: Manifest, before: datetime) -> dict[str, int]:
@@ -23,8 +28,13 @@ def forget_old(settings: Settings, manifest: Manifest, before: datetime) -> dict
     artifacts = ArtifactStore(state / "artifacts")
     artifacts.sweep()
     pruned["artifacts"] = artifacts.collect(catalog.stage_keys(), before.timestamp())
-    logs = [log for log in (state / "logs").glob("*.log") if log.stat().st_mtime < before.timestamp()]
-    for log in logs:
-        log.unlink(missing_ok=True)
-    pruned["logs"] = len(logs)
+    pruned["logs"] = _remove_old_logs(state / "logs", before.timestamp())
     return pruned
+
+
+def _remove_old_logs(folder: Path, before_s: float) -> int:
+    named = [log for log in folder.glob("*.log") if _LOG_NAME.fullmatch(log.name)]
+    old = [log for log in named if log.lstat().st_mtime < before_s]
+    for log in old:
+        log.unlink(missing_ok=True)
+    return len(old)

@@ -7,6 +7,7 @@ import threading
 import time
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+ULID_PATTERN = f"[0-7][{_ALPHABET}]{{25}}"
 # Two characters at a time: a batch of 100,000 jobs spends much of its time here.
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _SHIFTS = range(120, -1, -10)

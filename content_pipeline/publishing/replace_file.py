@@ -31,6 +31,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from content_pipeline.failpoints import reached
+from content_pipeline.manifest.ids import ULID_PATTERN
 from content_pipeline.manifest.model import Lease
 from content_pipeline.publishing.names import numbered_file
 from content_pipeline.system.atomic_write import fsync
@@ -50,7 +51,7 @@ UNKNOWN = "0"
 MARK = "content-ai-"
 _HIDDEN = re.compile(
     rf"\.(?P<name>.+)\.(?P<mark>{MARK})?"
-    r"((?P<job_id>[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9a-f]{12})-(?P<claim>\d{1,9})-)?"
+    rf"((?P<job_id>{ULID_PATTERN}|[0-9a-f]{{12}})-(?P<claim>\d{{1,9}})-)?"
     r"(?P<place>[0-9a-f]{8}|0)-(?P<pid>\d{1,7})-(?P<started>\d{1,19})"
     r"\.(?P<kind>part|new|old)",
     re.DOTALL | re.ASCII,

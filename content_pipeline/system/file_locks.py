@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -75,11 +76,11 @@ def _name_in(path: Path) -> str:
         return ""
 
 
-def remove_left_locks(folder: Path) -> int:
-    """Remove the lock files that nobody holds; returns how many."""
+def remove_left_locks(folder: Path, name: re.Pattern[str]) -> int:
+    """Remove the lock files of such names that nobody holds; returns how many."""
     removed = 0
     for path in folder.glob("*"):
-        held = _held(path)
+        held = _held(path) if name.fullmatch(path.name) and path.is_file() else None
         if held is not None:
             with held:
                 path.unlink(missing_ok=True)

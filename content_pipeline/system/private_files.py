@@ -13,7 +13,8 @@ PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 OTHERS = 0o077
 
 # What we put into a state folder; one with other things in it may be somebody's project.
-_OURS = ("queue.db", "artifacts", "dagster", "logs")
+_OURS = ("artifacts", "dagster", "logs")
+_DATABASE = "queue.db"  # and what SQLite and we put beside it, such as `queue.db-wal`
 
 
 def state_folder(folder: Path) -> Path:
@@ -47,4 +48,6 @@ def close_to_others(path: Path, mode: int = PRIVATE_FILE) -> None:
 
 
 def _holds_only_ours(folder: Path) -> bool:
-    return folder.name == STATE_FOLDER or all(entry.name.startswith(_OURS) for entry in folder.iterdir())
+    return folder.name == STATE_FOLDER or all(
+        entry.name in _OURS or entry.name.startswith(_DATABASE) for entry in folder.iterdir()
+    )

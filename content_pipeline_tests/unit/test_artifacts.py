@@ -159,8 +159,9 @@ def _die_while_collecting(root: Path) -> None:
 def test_what_a_killed_collection_set_aside_is_swept(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     make(store)
-    before = tmp_path / "tmpabcdef" / "old"  # as the version before left it
+    before = tmp_path / ".drafts" / "tmpabcdef" / "old"  # as the version before left it
     before.mkdir(parents=True)
+    (before / "artifact.json").touch()
     child = multiprocessing.get_context("fork").Process(target=_die_while_collecting, args=(tmp_path,))
     child.start()
     child.join(20)
@@ -169,3 +170,27 @@ def test_what_a_killed_collection_set_aside_is_swept(tmp_path: Path) -> None:
     assert store.sweep(older_than_s=-1) == 2
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == []
     assert [path.name for path in (tmp_path / ".drafts").iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tmp/film.mp4",
+        "tmpabcdefgh/old/film.mp4",
+        ".drafts/tmpabcdefgh/letter.txt",
+        ".drafts/letter.txt",
+        ".locks/bicycle",
+        ".locks/keys/front-door",
+        "build/x86/release/artifact.json",
+        "build/ab/abcdef/artifact.json",
+    ],
+)
+def test_what_a_person_keeps_in_a_folder_called_artifacts_stays(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    store = ArtifactStore(tmp_path)
+    make(store)
+    store.sweep(older_than_s=-1)
+    assert store.collect(in_use=(), used_before=time.time() + 60) == 1
+    assert path.read_text() == "mine"

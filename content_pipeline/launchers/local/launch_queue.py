@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -31,6 +32,8 @@ from content_pipeline.system.file_locks import try_lock
 from content_pipeline.system.private_files import private_file, private_folder
 
 FOLDER = "launches"
+# What Dagster calls a run. Other files in the folder are not ours.
+_RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 DB_VARIABLE = f"{ENV_PREFIX}DB"
 HUNG_S = 30.0  # at least: it is busy loading when it starts
 LAST_CHANCE_S = 3.0
@@ -251,7 +254,8 @@ class LaunchQueue:
             names = os.listdir(self._folder)  # noqa: PTH208 - names are all that is needed, often
         except FileNotFoundError:
             return frozenset()
-        return frozenset(name.removesuffix(ending) for name in names if name.endswith(ending) and name[0] != ".")
+        run_ids = (name.removesuffix(ending) for name in names if name.endswith(ending))
+        return frozenset(run_id for run_id in run_ids if _RUN_ID.fullmatch(run_id))
 
 
 def _rewrite(file: IO[str], card: dict[str, Any]) -> None:

@@ -40,6 +40,16 @@ def test_a_supervisor_that_is_silent_for_long_hangs(launch_queue: LaunchQueue) -
     assert launch_queue.is_hung(card(this_worker()))
 
 
+def test_files_that_are_no_launches_are_left_alone(launch_queue: LaunchQueue, tmp_path: Path) -> None:
+    launches = tmp_path / "launches"
+    run_id = "0a1b2c3d-0a1b-4c2d-8e3f-0a1b2c3d4e5f"
+    for name in ("package.json", "notes.stop", f"{run_id}.json", f"{run_id}.stop"):
+        (launches / name).write_text("{}")
+    assert launch_queue.run_ids() == launch_queue.asked_to_stop() == {run_id}
+    assert not launch_queue.has_work_for("any"), "what cannot be read is no launch"
+    assert (launches / "package.json").exists() and not (launches / f"{run_id}.json").exists()
+
+
 def test_a_clock_that_is_set_hangs_nobody(launch_queue: LaunchQueue) -> None:
     """The wall clock an hour on, or back: files are that much older, or of the future."""
     for jump_s in (3600, -3600):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from content_pipeline.system.file_locks import file_lock, remove_left_locks
 
 FORK = multiprocessing.get_context("fork")
 PROCESSES, TIMES = 6, 150
+NAME = re.compile("one|held|left")
 
 
 def count_up(lock: Path, counter: Path) -> None:
@@ -21,7 +23,7 @@ def count_up(lock: Path, counter: Path) -> None:
 
 def remove_for_ever(folder: Path) -> None:
     while True:
-        remove_left_locks(folder)
+        remove_left_locks(folder, NAME)
 
 
 def hold(lock: Path, ready: object) -> None:
@@ -54,14 +56,15 @@ def test_a_lock_that_is_held_is_not_removed_and_that_of_a_killed_process_is(tmp_
     holder.start()
     assert ready.wait(30)
     (tmp_path / "left").touch()
-    assert remove_left_locks(tmp_path) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["held"]
+    (tmp_path / "of-a-person").touch()
+    assert remove_left_locks(tmp_path, NAME) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"held", "of-a-person"}
     with file_lock(tmp_path / "held", patience_s=0) as alone:
         assert not alone
     os.kill(holder.pid, signal.SIGKILL)
     holder.join()
-    assert remove_left_locks(tmp_path) == 1
-    assert list(tmp_path.iterdir()) == []
+    assert remove_left_locks(tmp_path, NAME) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["of-a-person"]
 
 
 def test_making_artifacts_leaves_no_lock_behind(tmp_path: Path) -> None:
@@ -70,6 +73,6 @@ def test_making_artifacts_leaves_no_lock_behind(tmp_path: Path) -> None:
         with store.only_one("energy", key):
             assert len(list((tmp_path / ".locks").iterdir())) == 1
     assert list((tmp_path / ".locks").iterdir()) == []
-    (tmp_path / ".locks" / "energy-of-before").touch()
+    (tmp_path / ".locks" / f"energy-{'c' * 32}").touch()
     store.sweep()
     assert list((tmp_path / ".locks").iterdir()) == []
