@@ -254,10 +254,14 @@ def name_database_error(error: BaseException) -> PipelineError | None:
 
 def named(error: Exception) -> Exception:
     """An error under the best name there is for it, as met while working on a video."""
+    from content_pipeline.system.child_process import ChildDied  # imports more than everybody needs for an error
+
     if isinstance(error, PipelineError):
         return error
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(str(error))
+    if isinstance(error, ChildDied):
+        return WorkerCrashed(str(error))
     found = name_database_error(error)
     return error if found is None else found
 

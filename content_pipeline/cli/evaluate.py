@@ -138,18 +138,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 def _measured(paths: Sequence[Path], settings: Settings) -> list[Curves]:
     """The curves of all clips, a few at a time, each in a process that ends with this one."""
-    import os
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
     from content_pipeline.media.curves.measure import primary_curves
-    from content_pipeline.system.child_process import die_with_parent_hook
+    from content_pipeline.system.parallel_map import parallel_map
 
     print_note(f"Measuring the sound of {counted(len(paths), 'clip')}")
-    processes = min(settings.worker_count, len(paths))
-    with ProcessPoolExecutor(processes, get_context("fork"), initializer=die_with_parent_hook(os.getpid())) as pool:
-        try:
-            return list(pool.map(primary_curves, paths, [settings] * len(paths)))
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)  # the first clip that cannot be read decides
-            raise
+    return list(parallel_map(lambda path: primary_curves(path, settings), paths, settings.worker_count))

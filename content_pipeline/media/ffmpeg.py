@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import resource
 import selectors
 import signal
 import subprocess
@@ -27,7 +26,7 @@ from content_pipeline.errors import (
     OutOfMemory,
     PipelineError,
 )
-from content_pipeline.system.child_process import die_with_parent_hook
+from content_pipeline.system.child_process import Limits, die_with_parent_hook, end_group
 
 OUTPUT_LIMIT_BYTES = 64 << 30
 REPORT_EVERY_S = 0.5
@@ -122,7 +121,7 @@ def _child(command: list[str], watch: Watch, descriptors: Sequence[int]) -> Iter
         pass_fds=tuple(descriptors),
         env=_ENVIRONMENT,
         start_new_session=True,
-        preexec_fn=_limits(watch, os.getpid()),
+        preexec_fn=die_with_parent_hook(os.getpid(), _limits(watch)),
     )
     try:
         yield process
@@ -133,33 +132,9 @@ def _child(command: list[str], watch: Watch, descriptors: Sequence[int]) -> Iter
                 pipe.close()
 
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a child and whatever it started; a child that has ended already is only collected."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _limits(watch: Watch, parent: int) -> Callable[[], None]:
-    """What the child does to itself before it becomes ffmpeg. Everything is looked up before the fork."""
-    die_with_parent = die_with_parent_hook(parent)
+def _limits(watch: Watch) -> Limits:
     cpu_s = max(1, int(watch.time_limit_s * (os.cpu_count() or 1)) + 1)
-    wanted = (
-        (resource.RLIMIT_AS, watch.memory_bytes),
-        (resource.RLIMIT_CPU, cpu_s),
-        (resource.RLIMIT_FSIZE, watch.output_bytes),
-        (resource.RLIMIT_CORE, 0),
-    )
-
-    def apply() -> None:
-        die_with_parent()
-        for limit, value in wanted:
-            hard = resource.getrlimit(limit)[1]
-            allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(limit, (allowed, allowed))
-
-    return apply
+    return Limits(watch.memory_bytes, cpu_s, watch.output_bytes)
 
 
 class _Throttle:

@@ -217,24 +217,24 @@ def _table(context: StageContext, videos: Sequence[_Video], values: Sequence[flo
     """What each value picks of all videos together."""
     hours, totals = _hours(videos), [Picked()] * len(values)
     for number, picked in enumerate(_picked(context, videos, values, now), start=1):
-        totals = [total + Picked(**one) for total, one in zip(totals, picked, strict=True)]
+        totals = [total + one for total, one in zip(totals, picked, strict=True)]
         context.progress("calibration", number / len(videos))
     return [Row(value, total, len(videos), hours) for value, total in zip(values, totals, strict=True)]
 
 
 def _picked(
     context: StageContext, videos: Sequence[_Video], values: Sequence[float], now: Settings
-) -> Iterator[list[dict[str, Any]]]:
+) -> Iterator[list[Picked]]:
     """Of each video, what each value picks."""
     settings, setting = context.settings, context.settings.calibration.setting
     tried = [with_value(settings.detection, setting, value) for value in values]
 
-    def picked(video: _Video) -> list[dict[str, Any]]:
+    def picked(video: _Video) -> list[Picked]:
         curves = load(video.curves.path("curves.npz"))[video.track]
         trial = Trial(curves, video.info.picture_end_s, settings)
         before = trial.choose(now.detection)
         then = [before if one == now.detection else trial.choose(one) for one in tried]
-        return [vars(compared(before, one)) for one in then]
+        return [compared(before, one) for one in then]
 
     processes = context.cores if _hours(videos) * len(values) > WORTH_FORKING else 1
     yield from parallel_map(picked, videos, processes)

@@ -1,68 +1,85 @@
-"""A function over many items, in a few forked processes: results come back as they are ready, as JSON values."""
+"""`map` in a few forked processes."""
 
 from __future__ import annotations
 
-import json
-import os
-import selectors
+import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import IO, Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from content_pipeline.errors import WorkerCrashed
-from content_pipeline.system.child_process import Helper
+from content_pipeline.system.child_process import ChildDied, ChildProcess, Send, wait_for_any
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_DONE = "done"  # the last word of a child that got through its share
 
 
-@dataclass
-class _Heard:
-    helper: Helper
-    unread: bytes = field(default=b"")
+@dataclass(frozen=True)
+class _Failed:
+    error: Exception
 
 
-def parallel_map(run: Callable[[Item], Any], items: Sequence[Item], processes: int) -> Iterator[Any]:
-    """The result of each item, in any order. A process that dies fails the whole: half a sum is none."""
+def parallel_map(run: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Iterator[Result]:
+    """The result of each item, in the order of the items, each as soon as it is its turn.
+
+    An error that an item raises is raised here, of several the first. A process that dies fails the whole.
+    """
     if processes < 2 or len(items) < 2:
         yield from map(run, items)
         return
-    helpers = [Helper.start(_told(run, items[number::processes])) for number in range(min(processes, len(items)))]
+    numbers = range(len(items))
+    shares = [numbers[first::processes] for first in range(min(processes, len(items)))]
+    children = [ChildProcess.start(_work_on(run, items, share)) for share in shares]
     try:
-        yield from _hear(helpers)
+        results = _results(children)
+        early: dict[int, Any] = {}
+        for number in numbers:
+            while number not in early:
+                early.update([next(results)])
+            result = early.pop(number)
+            if isinstance(result, _Failed):
+                raise result.error
+            yield result
     finally:
-        for helper in helpers:
-            helper.stop()
+        for child in children:
+            child.stop()
 
 
-def _hear(helpers: Sequence[Helper]) -> Iterator[Any]:
-    with selectors.DefaultSelector() as selector:
-        for helper in helpers:
-            selector.register(helper.pipe, selectors.EVENT_READ, _Heard(helper))
-        while selector.get_map():
-            for ready, _ in selector.select():
-                heard = ready.data
-                data = os.read(heard.helper.pipe, 1 << 16)
-                if not data:
-                    selector.unregister(heard.helper.pipe)
-                    _check_whole(heard)
-                    continue
-                *lines, heard.unread = (heard.unread + data).split(b"\n")
-                yield from map(json.loads, lines)
+def _results(children: Sequence[ChildProcess]) -> Iterator[tuple[int, Any]]:
+    """Each result with its item's number, as they come."""
+    working = list(children)
+    while working:
+        for child in wait_for_any(working):
+            received = child.receive()
+            if received is None:
+                raise ChildDied(f"a helper process ({child.pid}) died before it was finished")
+            for message in received:
+                if message == _DONE:
+                    working.remove(child)
+                else:
+                    yield message
 
 
-def _check_whole(heard: _Heard) -> None:
-    """The last line of a process that got through is a word of its own."""
-    if heard.unread != b"done":
-        raise WorkerCrashed(f"a helper process ({heard.helper.pid}) died before it was finished")
+def _work_on(run: Callable[[Item], Any], items: Sequence[Item], share: Sequence[int]) -> Callable[[Send], None]:
+    """What a child does with its share of the items, up to the first that fails."""
+
+    def work(send: Send) -> None:
+        for number in share:
+            try:
+                send((number, run(items[number])))
+            except Exception as error:  # noqa: BLE001 - it is raised again in the parent
+                send((number, _Failed(_as_sent(error))))
+                break
+        send(_DONE)
+
+    return work
 
 
-def _told(run: Callable[[Item], Any], items: Sequence[Item]) -> Callable[[IO[bytes]], None]:
-    """What a helper does with its share of the items."""
-
-    def speak(pipe: IO[bytes]) -> None:
-        for item in items:
-            pipe.write(json.dumps(run(item)).encode() + b"\n")
-            pipe.flush()
-        pipe.write(b"done")
-
-    return speak
+def _as_sent(error: Exception) -> Exception:
+    """The error, or what is left of one that cannot be sent from process to process."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - whatever its class does
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

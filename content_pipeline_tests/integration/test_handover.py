@@ -13,7 +13,7 @@ import pytest
 
 from content_pipeline.launchers.local import supervisor_process as starting
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.system.child_process import has_ended
+from content_pipeline.system.process_identity import GONE, started_at
 from content_pipeline_tests.conformance import postgres
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.eventually import eventually
@@ -75,7 +75,7 @@ def test_a_supervisor_of_another_database_gives_way_and_no_attempt_is_lost(proje
     assert set(runs) == {"one.mp4", "two.mp4"}  # the other database knows neither
     assert {project.ends(run) for run in runs.values()} == {SUCCESS}
     assert attempts(project) == {"one.mp4": (State.SUCCEEDED, 1, 0), "two.mp4": (State.SUCCEEDED, 1, 0)}
-    eventually(lambda: has_ended(left_over), "the left-over supervisor is gone")
+    eventually(lambda: started_at(left_over) == GONE, "the left-over supervisor is gone")
 
 
 @pytest.mark.parametrize("how", ["in the URL", "PGPASSWORD", "pgpass"])

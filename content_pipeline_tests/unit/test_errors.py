@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from content_pipeline import errors
+from content_pipeline.system.child_process import ChildDied
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
 
@@ -37,6 +38,12 @@ def test_the_guide_tells_what_each_code_means(kind) -> None:
 )
 def test_errors_of_the_system_get_a_name(number, code) -> None:
     assert errors.from_os_error(OSError(number, "x"), Path("a")).code == code
+
+
+def test_the_death_of_a_helper_process_is_worth_another_try() -> None:
+    named = errors.named(ChildDied("a helper process died"))
+    assert isinstance(named, errors.WorkerCrashed)
+    assert named.policy is errors.RetryPolicy.TRANSIENT
 
 
 @pytest.mark.parametrize("name", ["new\nline", "\x1b[31mred", "caf\udce9", "‮rtl", "ok é 日本"])

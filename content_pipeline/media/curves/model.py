@@ -7,14 +7,13 @@ deciding again never decodes.
 
 from __future__ import annotations
 
-import io
 import math
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
@@ -53,43 +52,23 @@ class Curves:
 CURVE_NAMES = tuple(field.name for field in fields(Curves))
 
 
-def pack(tracks: Mapping[int, Curves]) -> bytes:
-    buffer = io.BytesIO()
-    _write(buffer, tracks)
-    return buffer.getvalue()
-
-
 def store(path: Path, tracks: Mapping[int, Curves]) -> None:
-    """The same as a file, without holding it in memory."""
-    with path.open("wb") as file:
-        _write(file, tracks)
-
-
-def _write(file: IO[bytes], tracks: Mapping[int, Curves]) -> None:
     """All tracks as one npz; plain arrays only, never pickle."""
     arrays = {f"track{index}_{name}": getattr(curves, name) for index, curves in tracks.items() for name in CURVE_NAMES}
-    np.savez(file, allow_pickle=False, **arrays)
-
-
-def unpack(data: bytes) -> dict[int, Curves]:
-    """The tracks, as views of the bytes. Whoever kept them has checked them."""
-    return _tracks(io.BytesIO(data), data)
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def load(path: Path) -> dict[int, Curves]:
     """The tracks of a stored file: of them, only what is looked at is read. The file must not change any more."""
-    with path.open("rb") as file:
-        return _tracks(file, mmap(file.fileno(), 0, access=ACCESS_READ))
-
-
-def _tracks(file: IO[bytes], content: bytes | mmap) -> dict[int, Curves]:
-    with ZipFile(file) as archive:
+    with path.open("rb") as file, ZipFile(file) as archive:
+        content = mmap(file.fileno(), 0, access=ACCESS_READ)
         arrays = {member.filename.removesuffix(".npy"): _array(archive, member, content) for member in archive.filelist}
     indices = sorted({int(name.removeprefix("track").split("_")[0]) for name in arrays})
     return {index: Curves(*(arrays[f"track{index}_{name}"] for name in CURVE_NAMES)) for index in indices}
 
 
-def _array(archive: ZipFile, member: ZipInfo, content: bytes | mmap) -> Curve:
+def _array(archive: ZipFile, member: ZipInfo, content: mmap) -> Curve:
     """One array of an npz. NumPy would copy it and add up its bytes, at a third of what deciding costs."""
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
@@ -101,7 +80,7 @@ def _array(archive: ZipFile, member: ZipInfo, content: bytes | mmap) -> Curve:
     return np.frombuffer(content, dtype, math.prod(shape), start).reshape(shape)
 
 
-def _content_start(content: bytes | mmap, member: ZipInfo) -> int:
+def _content_start(content: mmap, member: ZipInfo) -> int:
     """Behind the member's own header, which holds its name and extra fields of any length."""
     name_bytes, extra_bytes = struct.unpack_from("<HH", content, member.header_offset + 26)
     return member.header_offset + 30 + int(name_bytes) + int(extra_bytes)

@@ -7,14 +7,10 @@ run-up and run-out touch is cut off. Each process opens the recording for itself
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import select
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import IO
-from zipfile import BadZipFile
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,13 +21,11 @@ from content_pipeline.media.curves.model import (
     HOP_SAMPLES,
     SAMPLE_RATE_HZ,
     Curves,
-    pack,
-    unpack,
 )
 from content_pipeline.media.curves.separation import CurveStream
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.source import Source
-from content_pipeline.system.child_process import Helper
+from content_pipeline.system.child_process import ChildProcess, Send
 
 RUN_UP_S = 3.0  # more than the 40 frames that medians and windows reach, and than the resampler remembers
 SHORTEST_PART_S = 60.0
@@ -89,26 +83,23 @@ def measure_in_parts(task: TrackTask, processes: int) -> Measured | None:
     parts = split(task.duration_s, processes)
     if len(parts) < 2:
         return None
-    helpers = [Helper.start(_told(task, part)) for part in parts[1:]]
+    children = [ChildProcess.start(_measure_part(task, part)) for part in parts[1:]]
 
     def progress(fraction: float) -> None:
-        if any(_has_failed(helper) for helper in helpers):
+        if any(child.has_ended_silently() for child in children):
             raise _Uncertain  # the rest of the work would be thrown away
         task.progress(fraction)
 
     try:
         measured = [_measure(replace(task, progress=progress), parts[0])]
-        for helper in helpers:
-            result = _result(helper)
-            if result is None:
-                return None
-            measured.append(result)
+        for child in children:
+            measured += child.receive_all()  # nothing, where it could not, or died
     except _Uncertain:
         return None
     finally:
-        for helper in helpers:
-            helper.stop()
-    return _joined(parts, measured)
+        for child in children:
+            child.stop()
+    return _joined(parts, measured) if len(measured) == len(parts) else None
 
 
 def split(duration_s: float, processes: int) -> list[Part]:
@@ -149,40 +140,11 @@ def _joined(parts: list[Part], measured: list[Measured]) -> Measured | None:
     return curves, replace(first, decoded_s=last.end_s - first.start_s)
 
 
-def _told(task: TrackTask, part: Part) -> Callable[[IO[bytes]], None]:
-    """What a helper does: measures a part, and sends it back; nothing where it cannot."""
+def _measure_part(task: TrackTask, part: Part) -> Callable[[Send], None]:
+    """What a child does: measures a part, and sends it back; nothing where it cannot."""
 
-    def speak(pipe: IO[bytes]) -> None:
-        try:
-            measured = _measure(replace(task, progress=lambda fraction: None), part)
-        except _Uncertain:
-            return
-        _send(measured, pipe)
+    def measure(send: Send) -> None:
+        with suppress(_Uncertain):
+            send(_measure(replace(task, progress=lambda fraction: None), part))
 
-    return speak
-
-
-def _has_failed(helper: Helper) -> bool:
-    """Whether it has ended without a result: its end of the pipe is closed, and there is nothing to read."""
-    poll = select.poll()
-    poll.register(helper.pipe, select.POLLIN)
-    return any(event & select.POLLHUP and not event & select.POLLIN for _, event in poll.poll(0))
-
-
-def _result(helper: Helper) -> Measured | None:
-    with os.fdopen(helper.pipe, "rb", closefd=False) as pipe:
-        return _receive(pipe.read())
-
-
-def _send(measured: Measured, results: IO[bytes]) -> None:
-    curves, report = measured
-    results.write(json.dumps(asdict(report)).encode() + b"\n" + pack({0: curves}))
-
-
-def _receive(data: bytes) -> Measured | None:
-    """What a helper sent; nothing or half of it when it died."""
-    report, newline, curves = data.partition(b"\n")
-    try:
-        return (unpack(curves)[0], AudioReport(**json.loads(report))) if newline else None
-    except (ValueError, OSError, KeyError, EOFError, BadZipFile):
-        return None
+    return measure

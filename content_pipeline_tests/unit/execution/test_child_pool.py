@@ -161,10 +161,10 @@ def test_a_child_that_hangs_says_where(tmp_path: Path, hang, stopped: bool) -> N
 
 
 def test_the_helper_that_hangs_says_where_too(tmp_path: Path) -> None:
-    from content_pipeline.system.child_process import Helper
+    from content_pipeline.system.child_process import ChildProcess
 
-    def work(send) -> None:
-        helper = Helper.start(lambda pipe: _hang_in_c(lambda word: None))
+    def work(send):
+        helper = ChildProcess.start(lambda _send: _hang_in_c(lambda word: None))
         send(helper.pid)
         os.read(helper.pipe, 1)
 
