@@ -12,9 +12,11 @@ from content_pipeline.errors import counted as counted
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from content_pipeline.media.selection.tuning import Target
+    from content_pipeline.services.document import Document
 
 LONG_DOCUMENT = 200_000
-WISHES = {"montage_s": "s of montage per video", "per_hour": "moments per hour"}
+TARGETS = {"montage_s": "s of montage per video", "per_hour": "moments per hour"}
 
 
 @cache
@@ -31,10 +33,13 @@ def stderr() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-def print_document(value: Any) -> None:
+def print_document(document: Document | Any) -> None:
     """Indented for people while it is short; long ones are for programs, and ten times faster without."""
-    text = json.dumps(value, allow_nan=False)
-    print(text if len(text) > LONG_DOCUMENT else json.dumps(value, indent=2, allow_nan=False))
+    if not hasattr(document, "model_dump_json"):
+        print(json.dumps(document, indent=2, allow_nan=False))
+        return
+    text = document.model_dump_json()
+    print(text if len(text) > LONG_DOCUMENT else document.model_dump_json(indent=2))
 
 
 def print_text(text: str) -> None:
@@ -76,8 +81,8 @@ def lasting(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
-def describe_target(wish: dict[str, Any]) -> str:
-    return f"{wish['amount']:g} {WISHES[wish['kind']]}"
+def describe_target(target: Target) -> str:
+    return f"{target.amount:g} {TARGETS[target.kind]}"
 
 
 def scope_in_words(scope: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -39,6 +38,7 @@ from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
 from content_pipeline.stage import StageName
 from content_pipeline.stages.calibration import Library, calibration, values_to_try
+from content_pipeline.stages.calibration_document import CalibrationDocument, CalibrationResults
 from content_pipeline.stages.context import Progress, StageContext, StageResult, no_progress
 from content_pipeline.stages.cost import Meter
 
@@ -64,17 +64,21 @@ class Stopped(PermanentError):
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What came of it: `applied` is None when no value was chosen, for want of a wish or of a difference."""
+    """What came of it: `applied` is None when no value was chosen, for want of a target or of a difference."""
 
     result: StageResult
     applied: Applied | None
 
     @property
+    def document(self) -> CalibrationDocument:
+        return CalibrationDocument.of(self.result.artifact)
+
+    @property
     def told(self) -> str:
         if self.applied is not None:
             return f"{self.applied.name} {self.applied.value:g}"
-        found = self.result.artifact.read_json("calibration.json")
-        why = "no target is set" if found["wish"] is None else "; ".join(found["remarks"])
+        found = self.document
+        why = "no target is set" if found.target is None else "; ".join(found.remarks)
         return f"{why}: nothing was applied"
 
 
@@ -227,11 +231,10 @@ def _as_applied(library: str, settings: Settings, result: StageResult) -> Applie
 
 
 def _result(result: StageResult, applied: Applied | None, meter: Meter) -> Result:
-    found = result.artifact.read_json("calibration.json")
-    kept: dict[str, Any] = {name: found[name] for name in ("setting", "value", "wish", "remarks", "table")}
+    found = CalibrationDocument.of(result.artifact)
     return Result(
         stage_keys={STAGE: result.key},
-        results={**kept, "applied": applied is not None, "inputs": len(found["inputs"]["videos"])},
+        results=CalibrationResults.of(found, applied is not None).model_dump(mode="json"),
         cost={STAGE: {**meter.spent(), "reused": result.reused}},
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,14 @@ from content_pipeline.media.selection.tuning import (
 )
 from content_pipeline.settings import DetectionSettings, Settings
 from content_pipeline.stage import spec_of
+from content_pipeline.stages.calibration_document import (
+    FILE_NAME,
+    CalibratedVideo,
+    CalibrationDocument,
+    CalibrationInputs,
+    CurrentValue,
+    TableRow,
+)
 from content_pipeline.stages.context import StageContext, StageResult, obtain
 from content_pipeline.system.parallel_map import parallel_map
 
@@ -73,7 +81,7 @@ class _Video:
 
 
 def calibration(context: StageContext, library: Library) -> StageResult:
-    """Says what each value would pick, and which is nearest to the wish, if there is one. Applies nothing."""
+    """Says what each value would pick, and which is nearest to the target, if there is one. Applies nothing."""
     values = values_to_try(context.settings, library.applied)
     videos, missing = _with_curves(context, library)
     if not videos:
@@ -92,7 +100,7 @@ def calibration(context: StageContext, library: Library) -> StageResult:
 
 
 def values_to_try(settings: Settings, applied: Applied | None) -> list[float]:
-    """Those that a wish is looked for among, and always the one that counts now."""
+    """The values that a target is looked for among, and always the one that counts now."""
     setting = settings.calibration.setting
     current: float = getattr(settings.detection if applied is None else applied.onto(settings).detection, setting)
     searched = _values_to_search(settings)
@@ -152,27 +160,21 @@ def _make(
     chosen = None if is_idle else _chosen(context, videos, rows, target, now)
     if chosen is not None and chosen not in rows:
         rows = sorted([*rows, chosen], key=lambda row: row.value)
-    draft.write_json(
-        "calibration.json",
-        {
-            "library": printable(library.root),
-            "made_at": datetime.now(UTC).isoformat(),
-            "setting": settings.calibration.setting,
-            "value": None if chosen is None else chosen.value,
-            "wish": None if target is None else asdict(target),
-            "is_met": chosen is not None and target is not None and is_met(chosen, target),
-            "is_in_reach": target is not None and is_in_reach(rows, target),
-            "remarks": _remarks(rows, chosen, target, settings),
-            "now": _now(library.applied, settings),
-            "hours": _hours(videos),
-            "table": [_as_json(row, row == chosen, now, settings) for row in rows],
-            "inputs": {
-                "videos": [{"video": one.key, "energy": one.curves.digest, "track": one.track} for one in videos],
-                "settings": settings.read_by("calibration"),
-                "versions": {stage: spec_of(stage).version for stage in ("calibration", "detections")},
-            },
-        },
+    document = CalibrationDocument(
+        library=printable(library.root),
+        made_at=datetime.now(UTC).isoformat(),
+        setting=settings.calibration.setting,
+        value=None if chosen is None else chosen.value,
+        target=target,
+        is_met=chosen is not None and target is not None and is_met(chosen, target),
+        is_in_reach=target is not None and is_in_reach(rows, target),
+        remarks=tuple(_remarks(rows, chosen, target, settings)),
+        now=_now(library.applied, settings),
+        hours=_hours(videos),
+        table=tuple(_table_row(row, row == chosen, now, settings) for row in rows),
+        inputs=_inputs(videos, settings),
     )
+    draft.write_json(FILE_NAME, document.model_dump(mode="json"))
     draft.facts = {
         "videos": len(videos),
         "setting": settings.calibration.setting,
@@ -183,7 +185,7 @@ def _make(
 def _chosen(
     context: StageContext, videos: Sequence[_Video], rows: Sequence[Row], target: Target | None, now: Settings
 ) -> Row | None:
-    """The nearest to the wish; without one, the value that was named if it was the only one."""
+    """The nearest to the target; without one, the value that was named if it was the only one."""
     settings = context.settings
     if target is None:
         named = settings.calibration.values
@@ -244,21 +246,34 @@ def _hours(videos: Sequence[_Video]) -> float:
     return sum(video.info.duration_s for video in videos) / 3600
 
 
-def _now(applied: Applied | None, settings: Settings) -> dict[str, Any]:
-    """What counts in the library at present, and whether a calibration put it there."""
+def _now(applied: Applied | None, settings: Settings) -> CurrentValue:
+    """What the library uses at present, and whether a calibration put it there."""
     if applied is not None and applied.counts_for(settings):
-        return {"setting": applied.setting, "value": applied.value, "calibrated": True}
+        return CurrentValue.model_validate({"setting": applied.setting, "value": applied.value, "calibrated": True})
     setting = settings.calibration.setting
-    return {"setting": setting, "value": getattr(settings.detection, setting), "calibrated": False}
+    return CurrentValue(setting=setting, value=getattr(settings.detection, setting), calibrated=False)
 
 
-def _as_json(row: Row, is_chosen: bool, now: Settings, settings: Settings) -> dict[str, Any]:
-    return {
-        "value": row.value,
-        **asdict(row.picked),
-        "seconds": round(row.picked.seconds, 3),
-        "montage_s": round(row.montage_s, 3),
-        "per_hour": round(row.per_hour, 3),
-        "is_now": row.value == _counts_now(settings, now),
-        "is_chosen": is_chosen,
-    }
+def _table_row(row: Row, is_chosen: bool, now: Settings, settings: Settings) -> TableRow:
+    picked = row.picked
+    return TableRow(
+        value=row.value,
+        moments=picked.moments,
+        clips=picked.clips,
+        seconds=round(picked.seconds, 3),
+        limited=picked.limited,
+        came=picked.came,
+        went=picked.went,
+        montage_s=round(row.montage_s, 3),
+        per_hour=round(row.per_hour, 3),
+        is_now=row.value == _counts_now(settings, now),
+        is_chosen=is_chosen,
+    )
+
+
+def _inputs(videos: Sequence[_Video], settings: Settings) -> CalibrationInputs:
+    return CalibrationInputs(
+        videos=tuple(CalibratedVideo(video=one.key, energy=one.curves.digest, track=one.track) for one in videos),
+        settings=settings.read_by("calibration"),
+        versions={stage: spec_of(stage).version for stage in ("calibration", "detections")},
+    )

@@ -1,8 +1,9 @@
-"""`content-ai tune` as a person types it: a table, a wish, applying and taking back, and what it refuses."""
+"""`content-ai tune` as a person types it: a table, a target, applying and taking back, and what it refuses."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,34 @@ def test_a_setting_that_makes_no_difference_is_named_and_nothing_is_proposed(lib
     assert tune(library)["applied"] is None
 
 
+def test_the_mark_of_the_target_is_whole_at_80_columns(library: Path, tmp_path: Path) -> None:
+    rms = ("--setting", "rms_threshold", "--montage-s", "4")
+    said = content_ai("tune", "-i", library, *SHORT, *rms, cwd=tmp_path, env={"COLUMNS": "80"}).stdout
+    assert [line for line in said.splitlines() if line.rstrip().endswith("<- target")]
+    assert max(map(len, said.splitlines()[2:16])) <= 80
+
+
+def test_videos_that_failed_are_told_from_those_that_wait(library: Path, tmp_path: Path, samples_folder: Path) -> None:
+    (library / "bad.mp4").write_text("no video")
+    os.utime(library / "bad.mp4", (1, 1))
+    content_ai("process", "-i", library, *SHORT, cwd=tmp_path)
+    said = content_ai("tune", "-i", library, *SHORT, cwd=tmp_path).stderr
+    assert "Left out: 1 video that failed." in said
+    shutil.copy2(samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),)), library / "new.mp4")
+    content_ai("process", "-i", library, "--no-process", *SHORT, cwd=tmp_path)
+    said = content_ai("tune", "-i", library, *SHORT, cwd=tmp_path).stderr
+    assert "Left out: 1 video that failed, 1 video without curves (run `content-ai process` first)." in said
+
+
+def test_a_calibration_of_another_setting_is_named_before_it_is_replaced(library: Path, tmp_path: Path) -> None:
+    tune(library, "--values", "3", "--apply")
+    said = content_ai("tune", "-i", library, *SHORT, "--setting", "rms_threshold", cwd=tmp_path).stderr
+    assert "A calibration of sensitivity (3) is in use." in said and "`--apply` replaces it" in said
+    assert "`--apply` replaces it" not in content_ai("tune", "-i", library, *SHORT, cwd=tmp_path).stderr
+    found = tune(library, "--setting", "rms_threshold", "--values", "0.2", "--apply")
+    assert (found["applied"]["setting"], found["applied_before"]["setting"]) == ("rms_threshold", "sensitivity")
+
+
 def test_what_is_asked_wrongly_is_refused_with_a_line_that_says_so(library: Path, tmp_path: Path) -> None:
     assert refused(library, "--montage-s", 60, "--per-hour", 5)[0] == 2
     assert refused(library, "--apply")[0] == 2
@@ -159,8 +188,8 @@ def test_what_is_asked_wrongly_is_refused_with_a_line_that_says_so(library: Path
     assert "Traceback" not in said
 
 
-def test_a_wish_of_the_settings_gives_way_to_one_on_the_command_line(library: Path, tmp_path: Path) -> None:
+def test_a_target_of_the_settings_gives_way_to_one_on_the_command_line(library: Path, tmp_path: Path) -> None:
     (tmp_path / "content-ai.toml").write_text("[calibration]\nmontage_s = 5.0\n")
-    assert tune(library)["wish"] == {"kind": "montage_s", "amount": 5.0}
-    assert tune(library, "--per-hour", 7)["wish"] == {"kind": "per_hour", "amount": 7.0}
-    assert tune(library, "--values", "3")["wish"] is None
+    assert tune(library)["target"] == {"kind": "montage_s", "amount": 5.0}
+    assert tune(library, "--per-hour", 7)["target"] == {"kind": "per_hour", "amount": 7.0}
+    assert tune(library, "--values", "3")["target"] is None

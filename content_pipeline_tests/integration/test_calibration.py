@@ -247,7 +247,7 @@ def test_a_calibration_is_a_job_with_its_results_and_its_history(two_libraries: 
     job = job_of(two_libraries)
     assert value is not None and 2.5 <= value < 100  # the strictest of which something is left
     assert (job.status, job.results["value"], job.results["applied"]) == (State.SUCCEEDED, value, True)
-    assert job.results["wish"] == {"kind": "montage_s", "amount": 0.01}
+    assert job.results["target"] == {"kind": "montage_s", "amount": 0.01}
     assert job.results["inputs"] == 1
     assert [row["value"] for row in job.results["table"]] == sorted({1, 2.5, 100, value})
     artifacts = two_libraries.settings().state_dir / "artifacts" / "calibration"
@@ -257,7 +257,7 @@ def test_a_calibration_is_a_job_with_its_results_and_its_history(two_libraries: 
     assert manifest.check() == []
 
 
-def test_without_a_wish_nothing_is_applied(two_libraries: Project) -> None:
+def test_without_a_target_nothing_is_applied(two_libraries: Project) -> None:
     assert calibrate(two_libraries) is None
     assert job_of(two_libraries).results["applied"] is False
     assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
@@ -345,7 +345,7 @@ def test_a_killed_calibration_is_brought_back_and_done_with_the_same_wish(two_li
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
     assert job_of(two_libraries).status is State.RUNNING
     assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
-    # Whoever takes it up next, without a wish of their own.
+    # Whoever takes it up next, without a target of their own.
     taken = calibrator(two_libraries).take(job_of(two_libraries).job_id)
     assert taken is not None and taken.applied is not None and taken.applied.value == 100
     job = job_of(two_libraries)
@@ -381,20 +381,20 @@ def test_one_that_cannot_be_understood_fails_by_name_and_the_next_is_done(
     assert (failed.status, failed.error_code) == (State.FAILED, "bad_settings")
 
 
-# --- the same wish, and none that can be met
+# --- the same target, and none that can be met
 
 
-def test_the_same_wish_gives_the_same_value_again_and_there_is_nothing_to_do(project: Project, rising: Path) -> None:
+def test_the_same_target_gives_the_same_value_again_and_there_is_nothing_to_do(project: Project, rising: Path) -> None:
     shutil.copy(rising, project.library / "game.mp4")
     process(project)
-    wish = {"calibration__values": "1,9", "calibration__montage_s": 4.0}
-    first = calibrate(project, **wish)
+    target = {"calibration__values": "1,9", "calibration__montage_s": 4.0}
+    first = calibrate(project, **target)
     assert first not in (None, 1, 2.5, 9)  # one between them was looked for
     process(project)
-    assert [calibrate(project, **wish) for _ in range(3)] == [first] * 3
+    assert [calibrate(project, **target) for _ in range(3)] == [first] * 3
     assert planned(project)["game.mp4"] == (Action.KEEP, {})
     calibrate(project, **NOTHING)
-    assert calibrate(project, **wish) == first
+    assert calibrate(project, **target) == first
 
 
 def test_where_the_setting_makes_no_difference_nothing_is_applied_and_the_other_is_named(

@@ -23,6 +23,7 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, JobKind
 from content_pipeline.settings.job_options import JobOptions
+from content_pipeline.stages.calibration_document import CalibrationResults
 
 # Shown in place of `running` when the worker is gone; no state of its own, for the next command brings the job back.
 STALE = "stale"
@@ -197,10 +198,10 @@ def _as_asked(job: Job) -> Iterator[str]:
 
 def _as_applied(job: Job, in_force: Applied | None) -> str:
     """What a calibration came to, and whether it still counts: it can be reset, or outdone by another."""
-    found = job.results
-    wish = "" if found["wish"] is None else f" (target: {describe_target(found['wish'])})"
+    found = CalibrationResults.model_validate(job.results)
+    target = "" if found.target is None else f" (target: {describe_target(found.target)})"
     counts = in_force is not None and in_force.key == job.stage_keys.get("calibration")
-    return f"applied detection.{found['setting']} {found['value']:g}{wish}{'' if counts else '; no longer used'}"
+    return f"applied detection.{found.setting} {found.value:g}{target}{'' if counts else '; no longer used'}"
 
 
 def as_document(job: Job, stale: Collection[str]) -> dict[str, Any]:

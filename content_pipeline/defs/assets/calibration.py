@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_in_a_child
 from content_pipeline.settings import Settings
+from content_pipeline.stages.calibration_document import TableRow
 from content_pipeline.stages.context import StageContext
 
 COLUMNS = {
@@ -77,26 +79,25 @@ def _library(manifest: Manifest, key: str) -> Path:
 
 
 def _metadata(done: Calibrated) -> dict[str, Any]:
-    facts, found = done.result.artifact.facts, done.result.artifact.read_json("calibration.json")
-    wish = found["wish"]
+    facts, found = done.result.artifact.facts, done.document
     shown: dict[str, Any] = {
-        "library": dg.MetadataValue.path(found["library"]),
+        "library": dg.MetadataValue.path(found.library),
         "videos": facts["videos"],
         "without_curves": facts["without_curves"],
-        "hours": round(found["hours"], 3),
-        "setting": found["setting"],
-        "now": found["now"]["value"],
-        "target": "none" if wish is None else f"{wish['kind']} {wish['amount']:g}",
+        "hours": round(found.hours, 3),
+        "setting": found.setting,
+        "now": found.now.value,
+        "target": "none" if found.target is None else f"{found.target.kind} {found.target.amount:g}",
         "applied": f"no: {done.told}" if done.applied is None else "yes",
-        "remarks": "; ".join(found["remarks"]) or "none",
-        "values": _table(found["table"]),
+        "remarks": "; ".join(found.remarks) if found.remarks else "none",
+        "values": _table(found.table),
     }
     return shown if done.applied is None else {**shown, "value": done.applied.value}
 
 
-def _table(rows: list[dict[str, Any]]) -> dg.TableMetadataValue:
-    told = [{**row, "change": f"+{row['came']} / -{row['went']}"} for row in rows]
+def _table(rows: Sequence[TableRow]) -> dg.TableMetadataValue:
+    shown = [{**row.model_dump(), "change": f"+{row.came} / -{row.went}"} for row in rows]
     return dg.MetadataValue.table(
-        [dg.TableRecord({name: row[name] for name in COLUMNS}) for row in told],
+        [dg.TableRecord({name: row[name] for name in COLUMNS}) for row in shown],
         schema=dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in COLUMNS.items()]),
     )

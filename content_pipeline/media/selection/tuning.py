@@ -1,4 +1,4 @@
-"""Which value of a setting gives what is wanted: a table of what each would pick, and the one nearest to a wish.
+"""Which value of a setting gives what is wanted: a table of what each would pick, and the one nearest to a target.
 
 Pure: what a value picks of one recording is found by `trial`.
 """
@@ -18,7 +18,7 @@ USUAL_VALUES: dict[Setting, tuple[float, ...]] = {
     "sensitivity": (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0),
     "rms_threshold": (0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
 }
-# A value of the table that comes this near to the wish is taken as it is: its number is rounder.
+# A value of the table that comes this near to the target is taken as it is: its number is rounder.
 NEAR_ENOUGH = 0.02
 FINER_STEPS = 8
 VALUE_DIGITS = 4
@@ -88,9 +88,9 @@ def target_of(settings: CalibrationSettings) -> Target | None:
 
 
 def nearest(rows: Sequence[Row], target: Target) -> Row:
-    """The value that comes nearest to the wish.
+    """The value that comes nearest to the target.
 
-    One that picks nothing is taken only when all do: whoever wishes for a little does not wish for none.
+    One that picks nothing is taken only when all do: whoever wants a little does not want none.
     """
     finding = [row for row in rows if row.picked.clips]
     return _nearest(finding if finding else rows, target)
@@ -99,7 +99,7 @@ def nearest(rows: Sequence[Row], target: Target) -> Row:
 def unless_as_good(current: Row | None, best: Row, rows: Sequence[Row], target: Target) -> Row:
     """The value that counts now, if what it gives is as good as the same; else the best.
 
-    The search for the best knows nothing of the value that counts now: the same wish leads to the same value,
+    The search for the best knows nothing of the value that counts now: the same target leads to the same value,
     whatever was applied before.
     """
     return best if current is None or not _as_good(rows, current, best, target) else current
@@ -109,7 +109,7 @@ def _nearest(rows: Sequence[Row], target: Target) -> Row:
     """Looked for from the strictest down.
 
     More time is found the lower the threshold, but not more moments for ever: in the end they all become one.
-    So what counts is the first value that reaches the wish, or the one before it. None does: the one with most.
+    So what counts is the first value that reaches the target, or the one before it. None does: the one with most.
     """
     too_much, too_little = _around(rows, target)
     if too_much is None:
@@ -120,7 +120,7 @@ def _nearest(rows: Sequence[Row], target: Target) -> Row:
 
 
 def _around(rows: Sequence[Row], target: Target) -> tuple[Row | None, Row | None]:
-    """The strictest value that reaches the wish, if any does, and the next stricter one, which does not."""
+    """The strictest value that reaches the target, if any does, and the next stricter one, which does not."""
     before: Row | None = None
     for row in sorted(rows, key=lambda row: -row.value):
         if target.given_by(row) >= target.amount:
@@ -143,7 +143,7 @@ def is_met(row: Row, target: Target) -> bool:
 
 
 def finer_values(rows: Sequence[Row], target: Target) -> list[float]:
-    """Values between the two of the table that the wish lies between; none when one of those will do."""
+    """Values between the two of the table that the target lies between; none when one of those will do."""
     ordered = sorted(rows, key=lambda row: row.value)
     reaching = [number for number, row in enumerate(ordered) if target.given_by(row) >= target.amount]
     if is_met(nearest(rows, target), target) or not reaching or reaching[-1] + 1 == len(ordered):
@@ -161,7 +161,7 @@ def _rounded(value: float) -> float:
 
 
 def is_in_reach(rows: Sequence[Row], target: Target) -> bool:
-    """Whether the wish lies between what two values give, or as good as: if not, none of them is worth taking."""
+    """Whether the target lies between what two values give, or as good as: if not, none of them is worth taking."""
     return None not in _around(rows, target) or is_met(nearest(rows, target), target)
 
 
@@ -177,7 +177,7 @@ def no_difference(setting: Setting) -> str:
 
 
 def remarks(rows: Sequence[Row], chosen: Row, target: Target | None, output: OutputSettings) -> list[str]:
-    """What a person should know before taking the value: whether it gives what was wished for, and if not, why."""
+    """What a person should know before taking the value: whether it reaches the target, and if not, why."""
     told = [] if chosen.picked.clips else [f"{chosen.value:g} picks nothing in any video"]
     if target is None:
         return told

@@ -1,4 +1,4 @@
-"""The table of thresholds, and the value that comes nearest to a wish."""
+"""The table of thresholds, and the value that comes nearest to a target."""
 
 from __future__ import annotations
 
