@@ -19,6 +19,7 @@ from content_pipeline.cli.printing import print_error, print_note, print_result
 from content_pipeline.errors import PipelineError
 from content_pipeline.library.keys import canonical_path
 from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, Settings
+from content_pipeline.settings.value_types import expand_home
 from content_pipeline.system.child_process import die_with_parent_hook
 
 GRACE_S = 15.0
@@ -73,7 +74,7 @@ def _environment(
     if watched:
         given[f"{ENV_PREFIX}LIBRARY__FOLDERS"] = json.dumps(watched)
     if config_file is not None:
-        given[f"{ENV_PREFIX}CONFIG"] = str(Path(config_file).absolute())
+        given[f"{ENV_PREFIX}CONFIG"] = str(expand_home(Path(config_file)).absolute())
     return given
 
 
@@ -161,7 +162,7 @@ class _SettingsFile:
 
     def __init__(self, config_file: str | None, environment: dict[str, str], address: str) -> None:
         named = environment.get(f"{ENV_PREFIX}CONFIG") if config_file is None else config_file
-        self._path = Path(named if named else CONFIG_FILE_NAME)
+        self._path = expand_home(Path(named if named else CONFIG_FILE_NAME))
         self._address = address
         self._seen = self._mark()
 

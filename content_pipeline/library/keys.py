@@ -14,6 +14,8 @@ import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
+from content_pipeline.settings.value_types import expand_home
+
 SLUG_LENGTH = 40
 DIGEST_LENGTH = 10
 
@@ -35,7 +37,8 @@ def new_key(path: Path, quick: str, is_taken: Callable[[str], bool]) -> str:
 
 def canonical_path(path: Path) -> Path:
     """A place as it is remembered: absolute, and without `..` unless a link on the way makes that another place."""
-    plain, absolute = Path(os.path.normpath(path.absolute())), path.absolute()
+    absolute = expand_home(path).absolute()
+    plain = Path(os.path.normpath(absolute))
     try:
         return plain if plain.samefile(absolute) else absolute
     except OSError:  # what is away, such as a disk that is not mounted, is known by its plain name

@@ -22,7 +22,7 @@ from content_pipeline.manifest.database_owner import Holds, damaged, look_at_fil
 from content_pipeline.manifest.sqlite import BUSY_TIMEOUT_MS, FileIdentity, file_of, is_file, sqlite_engine
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
 from content_pipeline.manifest.write_queue import turn
-from content_pipeline.settings.database_url import SECRET_OPTIONS, DatabaseUrl, masked
+from content_pipeline.settings.database_url import DatabaseUrl, is_harmless, masked
 
 SCHEMA_VERSION = "0006"
 FOLLOW_TRIES = 10
@@ -78,8 +78,11 @@ def _parsed(url: DatabaseUrl | str) -> sa.URL:
 def _postgres_engine(url: sa.URL) -> sa.Engine:
     wanted: dict[str, Any] = {name: value for name, value in _POSTGRES.items() if name not in url.query}
     # SQLAlchemy hides the password before the host, and shows those among the options: they go another way.
-    wanted |= {name: url.query[name] for name in SECRET_OPTIONS if name in url.query}
-    return sa.create_engine(url.difference_update_query(SECRET_OPTIONS), pool_pre_ping=True, connect_args=wanted)
+    secret = {name: value if isinstance(value, str) else value[-1] for name, value in url.query.items()}
+    secret = {name: value for name, value in secret.items() if not is_harmless(name)}
+    return sa.create_engine(
+        url.difference_update_query(list(secret)), pool_pre_ping=True, connect_args={**wanted, **secret}
+    )
 
 
 _engines: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
@@ -119,7 +122,7 @@ def _open(engine: sa.Engine) -> None:
 
 
 def _name(engine: sa.Engine) -> str | None:
-    return engine.url.render_as_string() if engine.dialect.name == "postgresql" else engine.url.database
+    return masked(engine.url.render_as_string()) if engine.dialect.name == "postgresql" else engine.url.database
 
 
 def _follow_file(engine: sa.Engine) -> None:

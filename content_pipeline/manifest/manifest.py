@@ -40,6 +40,7 @@ from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.restore import Remembered, Restored
 from content_pipeline.manifest.retry import Decision
 from content_pipeline.manifest.transitions import held, write_counts
+from content_pipeline.settings.database_url import masked
 
 ALL = JobFilter()
 
@@ -64,7 +65,7 @@ class Manifest:
     def name(self) -> str:
         """The database as it is told to people: a path, or a URL without its password."""
         url = self.engine.url
-        return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+        return str(url.database) if url.get_backend_name() == "sqlite" else masked(url.render_as_string())
 
     # --- work comes in, and into a worker's hands
 

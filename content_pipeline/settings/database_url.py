@@ -2,11 +2,13 @@
 
 Whatever prints it (settings, errors, logs, JSON) prints it masked; the real text is had by `reveal` alone, where the
 engine is made. Text that cannot be understood as a URL is shown by its scheme only: what is where in it is not known.
+A URL with a slip in it would pass for a path, and its password become a folder's name: what may be one is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from functools import cache
 from typing import Any
@@ -17,7 +19,12 @@ from pydantic_core import CoreSchema, core_schema
 
 MASK = "***"
 POSTGRES = "postgresql+psycopg2"
-SECRET_OPTIONS = ("password", "sslpassword")
+# The others may hold a password (`password`, `options`, or `Password`, which no server understands): they are masked.
+_HARMLESS_OPTIONS = frozenset(
+    {"application_name", "channel_binding", "client_encoding", "connect_timeout", "dbname", "fallback_application_name"}
+    | {"gssencmode", "host", "hostaddr", "keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval"}
+    | {"load_balance_hosts", "port", "sslmode", "target_session_attrs", "tcp_user_timeout", "user"}
+)
 
 _URL = re.compile(
     r"(?P<scheme>[\w+.-]+)://"
@@ -26,8 +33,10 @@ _URL = re.compile(
     r"(?P<path>/[^?@]*)?(?:\?(?P<query>.*))?",
     re.DOTALL,
 )
-# How libpq's own programs are told: taken for a path, it would become a file's name, password and all.
-_KEYWORDS = re.compile(r"(?:^|\s)(?:dbname|host|hostaddr|user|password|service)\s*=")
+_SCHEME = re.compile(r"[^:@=]*")
+# How libpq's own programs are told, and the options of a URL.
+_KEYWORDS = re.compile(r"(?:^|[\s?&;])(?:dbname|host|hostaddr|user|\w*pass\w*|service)\s*=", re.IGNORECASE)
+_SLIP = re.compile(r"\s*postgres|.*:.*@", re.IGNORECASE | re.DOTALL)
 
 
 class DatabaseUrl:
@@ -39,7 +48,7 @@ class DatabaseUrl:
     __slots__ = ("_masked", "_real")
 
     def __init__(self, text: str) -> None:
-        self._real = _one_spelling(text)
+        self._real = _canonical(text)
         self._masked = masked(self._real)
 
     def reveal(self) -> str:
@@ -88,12 +97,14 @@ class DatabaseUrl:
 
 def masked(text: str) -> str:
     """A path or URL with its passwords hidden."""
-    scheme, is_url, _ = text.partition("://")
+    scheme, is_url, rest = text.partition("://")
     if not is_url:
-        return MASK if _KEYWORDS.search(text) else text
-    parts = _URL.fullmatch(text)
-    if scheme == "sqlite":
+        return MASK if _may_be_postgres(text) else text
+    if not _SCHEME.fullmatch(scheme):
+        return MASK
+    if scheme == "sqlite" and (rest.startswith("/") or "@" not in rest):
         return text
+    parts = _URL.fullmatch(text)
     if parts is None:
         return f"{scheme}://{MASK}"
     shown = f"{parts['scheme']}://"
@@ -109,31 +120,49 @@ def slow_digest(secret: str, salt: str) -> str:
     return hashlib.scrypt(secret.encode(), salt=salt.encode(), n=1 << 14, r=8, p=1, dklen=16).hex()
 
 
-def _one_spelling(text: str) -> str:
-    if "://" not in text:
-        if _KEYWORDS.search(text):
-            raise ValueError("write it as a URL: postgresql://user@host/name")
-        return text
-    scheme, _, rest = text.partition("://")
+def is_harmless(option: str) -> bool:
+    """Whether an option of a URL never holds a password."""
+    return option.lower() in _HARMLESS_OPTIONS
+
+
+def _may_be_postgres(path: str) -> bool:
+    return _KEYWORDS.search(path) is not None or _SLIP.match(path) is not None
+
+
+def _canonical(text: str) -> str:
+    scheme, is_url, rest = text.partition("://")
+    if not is_url:
+        if _may_be_postgres(text):
+            raise ValueError(
+                "looks like the address of a Postgres database: write postgresql://user:password@host:5432/name; "
+                "for a file of this name write sqlite:///FILE"
+            )
+        return os.path.expanduser(text)  # noqa: PTH111 - a path is text here, and a user who is unknown no error
     backend = scheme.lower().partition("+")[0]
     if backend not in ("sqlite", "postgres", "postgresql"):
-        raise ValueError(f"must be SQLite or Postgres, not {backend}")
+        raise ValueError(f"must be SQLite or Postgres{f', not {backend}' if _SCHEME.fullmatch(backend) else ''}")
     if backend == "sqlite":
-        return text
+        path = rest.removeprefix("/")
+        if path == rest != "":
+            raise ValueError("is not the address of a file: write sqlite:///FILE")
+        return f"{scheme}://{rest[:1]}{os.path.expanduser(path)}"  # noqa: PTH111
     parts = _URL.fullmatch(text)
     if parts is None:
         raise ValueError(
             "is not a database URL like postgresql://user:password@host:5432/name; "
             "in a user name or password write @ as %40, : as %3A and / as %2F"
         )
-    if parts["password"] == f":{MASK}":
+    if parts["password"] == f":{MASK}" or f"={MASK}" in _or_nothing(parts["query"]):
         raise ValueError("contains the mask that is shown in place of the password")
     return f"{POSTGRES}://{rest}"
 
 
 def _masked_option(option: str) -> str:
-    name, equals, _ = option.partition("=")
-    return f"{name}={MASK}" if equals and unquote_plus(name) in SECRET_OPTIONS else option
+    name, equals, value = option.partition("=")
+    if not equals:
+        return MASK if option else ""
+    is_shown = is_harmless(unquote_plus(name)) and not re.search(r"[@=;&?\s]", unquote_plus(value))
+    return option if is_shown else f"{name}={MASK}"
 
 
 def _or_nothing(part: str | None) -> str:

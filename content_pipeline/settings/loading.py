@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from content_pipeline.errors import BadSettings
 from content_pipeline.settings.database_url import masked
 from content_pipeline.settings.model import Settings, flatten
+from content_pipeline.settings.value_types import expand_home
 
 ENV_PREFIX = "CONTENT_AI_"
 CONFIG_FILE_NAME = "content-ai.toml"
@@ -67,7 +68,7 @@ def load(
 
 def _from_file(config_file: Path | None, env: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
     named = config_file if config_file is not None else env.get(f"{ENV_PREFIX}CONFIG")
-    path = Path(named) if named else Path(CONFIG_FILE_NAME)
+    path = expand_home(Path(named)) if named else Path(CONFIG_FILE_NAME)
     if not named and not path.exists():
         return None, {}
     try:

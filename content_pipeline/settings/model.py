@@ -18,6 +18,7 @@ from content_pipeline.settings.value_types import (
     PositiveSeconds,
     Seconds,
     TargetAmount,
+    UserPath,
     as_extensions,
     known_timezone,
     nothing,
@@ -40,7 +41,7 @@ class LibrarySettings(Group):
     )
     recursive: bool = Field(False, description="Search sub-folders too.")
     settle_s: Seconds = Field(2.0, description="A file that changed more recently than this is left alone for now.")
-    folders: Annotated[tuple[Path, ...], BeforeValidator(split_commas)] = Field(
+    folders: Annotated[tuple[UserPath, ...], BeforeValidator(split_commas)] = Field(
         (), description="Folders that the daemon watches for new recordings."
     )
 
@@ -229,7 +230,7 @@ class LimitSettings(Group):
 
 
 class Settings(Group):
-    state_dir: Path = Field(
+    state_dir: UserPath = Field(
         Path(".content-ai"), description="Folder of the manifest, the artifacts and Dagster's records."
     )
     db: Annotated[DatabaseUrl | None, BeforeValidator(nothing)] = Field(
@@ -237,7 +238,7 @@ class Settings(Group):
         description="Manifest database: a path (SQLite) or a URL such as `postgresql+psycopg2://user@host/db`, whose "
         "password is never shown; by default `queue.db` in the state folder.",
     )
-    output_dir: Path = Field(Path("output"), description="Folder of the montages.")
+    output_dir: UserPath = Field(Path("output"), description="Folder of the montages.")
     workers: int | None = Field(
         None, ge=1, le=1024, description="Videos processed at the same time; by default one per core."
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 PositiveSeconds = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
@@ -21,6 +23,14 @@ def split_commas(value: Any) -> Any:
         except ValueError as error:
             raise ValueError(f"not a list in JSON: {error}") from error
     return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def expand_home(path: Path) -> Path:
+    """`~` as a shell expands it; none does in a settings file, a variable or `--output=~/montages`.
+
+    Like a shell, it leaves the name of an unknown user as it is.
+    """
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - the other way raises for an unknown user
 
 
 def as_extensions(value: Any) -> Any:
@@ -43,5 +53,6 @@ def nothing(value: Any) -> Any:
     return None if isinstance(value, str) and value.strip().lower() in ("", "none") else value
 
 
+UserPath = Annotated[Path, AfterValidator(expand_home)]
 TargetAmount = Annotated[Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None, BeforeValidator(nothing)]
 Margin = Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)]

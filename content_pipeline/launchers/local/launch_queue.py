@@ -27,6 +27,7 @@ from content_pipeline.errors import BadSettings
 from content_pipeline.execution.worker_identity import is_in_this_place
 from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, Settings, load
 from content_pipeline.settings.database_url import slow_digest
+from content_pipeline.settings.value_types import expand_home
 from content_pipeline.system.atomic_write import write_atomically
 from content_pipeline.system.file_locks import try_lock
 from content_pipeline.system.private_files import private_file, private_folder
@@ -68,7 +69,7 @@ def launch_of(run: dg.DagsterRun) -> Launch:
     environment = {
         name: value for name, value in os.environ.items() if name.startswith(ENV_PREFIX) and name != DB_VARIABLE
     }
-    config = Path(environment.get(f"{ENV_PREFIX}CONFIG", CONFIG_FILE_NAME)).absolute()
+    config = expand_home(Path(environment.get(f"{ENV_PREFIX}CONFIG", CONFIG_FILE_NAME))).absolute()
     if config.exists():
         environment[f"{ENV_PREFIX}CONFIG"] = str(config)
     return Launch(

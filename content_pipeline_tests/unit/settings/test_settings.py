@@ -84,6 +84,35 @@ def test_a_broken_file_is_named(tmp_path: Path, text) -> None:
         load(config_file=file, env={})
 
 
+@pytest.mark.parametrize("layer", ["flag", "environment", "file"])
+@pytest.mark.parametrize(
+    ("key", "given", "meant"),
+    [
+        ("state_dir", "~/state", "{home}/state"),
+        ("output_dir", "~", "{home}"),
+        ("output_dir", "montages/~", "montages/~"),
+        ("output_dir", "~no-such-user-here/x", "~no-such-user-here/x"),
+        ("library.folders", "~/games,/srv/games", "{home}/games /srv/games"),
+        ("db", "~/queue.db", "{home}/queue.db"),
+        ("db", "sqlite:///~/queue.db", "sqlite:///{home}/queue.db"),
+    ],
+)
+def test_a_tilde_is_the_home_folder_wherever_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layer: str, key: str, given: str, meant: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    section, _, name = key.rpartition(".")
+    file = tmp_path / "named.toml"
+    file.write_text((f"[{section}]\n" if section else "") + f"{name} = {given!r}\n" if layer == "file" else "")
+    variables = {f"CONTENT_AI_{key.upper().replace('.', '__')}": given} if layer == "environment" else {}
+    flags = {key: given} if layer == "flag" else {}
+    value = load(flags, env={"CONTENT_AI_CONFIG": "~/named.toml", **variables}).settings
+    for part in key.split("."):
+        value = getattr(value, part)
+    found = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    assert found == meant.format(home=tmp_path)
+
+
 def test_a_missing_named_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="No such file"):
         load(env={"CONTENT_AI_CONFIG": str(tmp_path / "none.toml")})
