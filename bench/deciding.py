@@ -31,7 +31,8 @@ def rows(folder: Path) -> Iterator[Row]:
     with project(folder / "hours", workers=2) as settings:
         _cache_hours(folder, settings)
         library = folder / "hours" / "library"
-        tune = [sys.executable, "-m", "content_pipeline.cli", "tune", "--json", "--input", library, "--workers", "2"]
+        program: list[str | Path] = [sys.executable, "-m", "content_pipeline.cli"]
+        tune = [*program, "tune", "--json", "--input", library, "--workers", "2"]
         cost = cost_of_command([*tune, "--values", "3.3"], PROJECT)
         assert json.loads(cost.value)["videos"] == HOURS
         name = f"`tune` of {HOURS:,} cached hours, one new value: time"
@@ -83,7 +84,7 @@ def _cache_hours(folder: Path, settings: Settings) -> None:
 
     import numpy as np
 
-    from content_pipeline.media.curves.model import Curves, pack
+    from content_pipeline.media.curves.model import Curves, store
 
     curves, info = _an_hour(folder)
     info = replace(info, duration_s=3600.0, video=None)
@@ -104,5 +105,5 @@ def _cache_hours(folder: Path, settings: Settings) -> None:
         with bench.artifacts.draft(
             "energy", bench.stage_key("energy", content=video.full, media=media.digest)
         ) as draft:
-            draft.write_bytes("curves.npz", pack({0: Curves(*shifted)}))
+            store(draft.path("curves.npz"), {0: Curves(*shifted)})
             draft.facts = {"track": 0}

@@ -46,13 +46,13 @@ def _spans(project: Path) -> list[tuple[float, float]]:
 def _documented(recording: Path, spans: list[tuple[float, float]], folder: Path) -> Cost:
     asked = folder / "spans.json"
     asked.write_text(json.dumps(spans))
-    command = [sys.executable, "-m", "bench.documented", recording, asked, folder / "documented.mp4"]
+    command: list[str | Path] = [sys.executable, "-m", "bench.documented", recording, asked, folder / "documented.mp4"]
     return cost_of_command(command, PROJECT)
 
 
 def _peer(folder: Path) -> Iterator[Row]:
     """auto-editor as it comes, on a short recording: it keeps all that is loud, and encodes it."""
-    found = shutil.job_filter(PEER)
+    found = shutil.which(PEER)
     if found is None:
         print(f"{NOTE}{PEER} is not on the PATH: not measured", file=sys.stderr)
         return

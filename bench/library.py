@@ -103,7 +103,7 @@ def _records(folder: Path) -> Iterator[Row]:
             made = samples.recording(folder / "made", f"{number}.mp4", seconds=60 + number, gop=60, bursts=bursts)
             (folder / "library" / made.name).hardlink_to(made)
         _process(folder / "library")
-        with open_instance(settings) as instance, instance.event_log_storage.index_connection() as connection:
+        with open_instance(settings) as instance, instance.event_log_storage.index_connection() as connection:  # type: ignore[attr-defined]
             runs = instance.get_runs_count()
             events, checks = (connection.exec_driver_sql(query).scalar_one() for query in STORED)
     assert runs == RECORDED
@@ -111,6 +111,6 @@ def _records(folder: Path) -> Iterator[Row]:
 
 
 def _process(library: Path) -> tuple[float, dict[str, int]]:
-    command = [sys.executable, "-m", "content_pipeline.cli", "process", "--json", "--input", library]
+    command: list[str | Path] = [sys.executable, "-m", "content_pipeline.cli", "process", "--json", "--input", library]
     cost = cost_of_command(command, PROJECT)
     return cost.wall_s, json.loads(cost.value)["totals"]

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.measure import patched_environment
-from content_pipeline.library.plan import Recipe
-from content_pipeline.library.recipe import recipe_of
+from content_pipeline.library.recipe import Recipe, recipe_of
 from content_pipeline.manifest.model import Result
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.restore import Made, Remembered

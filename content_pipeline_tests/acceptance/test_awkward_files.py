@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,12 +46,12 @@ def rows(footage: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, d
     return {Path(row["path"]).name: row for row in json.loads(done.stdout)["videos"]}
 
 
-def test_no_file_is_forgotten(rows) -> None:
+def test_no_file_is_forgotten(rows: dict[str, Any]) -> None:
     assert set(rows) == WORKS | NO_HIGHLIGHTS | set(FAILS) | {"base_40s.mp4"}
 
 
 @pytest.mark.parametrize("name", sorted(WORKS | {"base_40s.mp4"}))
-def test_a_readable_file_becomes_a_montage(rows, name) -> None:
+def test_a_readable_file_becomes_a_montage(rows: dict[str, Any], name: str) -> None:
     row = rows[name]
     assert row["status"] == "succeeded", row
     assert row["highlights"] >= 1
@@ -58,21 +59,21 @@ def test_a_readable_file_becomes_a_montage(rows, name) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NO_HIGHLIGHTS))
-def test_silence_is_a_success_without_montage(rows, name) -> None:
+def test_silence_is_a_success_without_montage(rows: dict[str, Any], name: str) -> None:
     row = rows[name]
     assert (row["status"], row["highlights"]) == ("succeeded", 0)
     assert [Path(output).name for output in row["outputs"]] == [f"{Path(name).stem}.plot.png"]
 
 
 @pytest.mark.parametrize("name", sorted(FAILS))
-def test_what_cannot_be_read_is_named(rows, name) -> None:
+def test_what_cannot_be_read_is_named(rows: dict[str, Any], name: str) -> None:
     row = rows[name]
     assert (row["status"], row["error_code"]) == ("failed", FAILS[name])
     assert name in row["error"]
     assert row["outputs"] == []
 
 
-def test_the_track_with_the_sound_is_found_and_told(rows) -> None:
+def test_the_track_with_the_sound_is_found_and_told(rows: dict[str, Any]) -> None:
     assert rows["two_audio.mp4"]["audio_track"] == 1
 
 

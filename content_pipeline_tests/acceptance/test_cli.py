@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_the_limit_is_kept(library: Path, tmp_path: Path) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_wrong_usage_is_one_clear_message_and_exit_code_2(
-    tmp_path: Path, samples_folder: Path, arguments, said
+    tmp_path: Path, samples_folder: Path, arguments: list[str], said: str
 ) -> None:
     shutil.copy(samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),)), tmp_path / "a.mp4")
     done = content_ai(*arguments, cwd=tmp_path)
@@ -122,7 +123,7 @@ def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_ends_the_children_and_the_next_call_goes_on(
-    number, tmp_path: Path, samples_folder: Path
+    number: Any, tmp_path: Path, samples_folder: Path
 ) -> None:
     library = tmp_path / "library"
     library.mkdir()
@@ -189,7 +190,7 @@ def test_the_doctor_finds_a_folder_that_cannot_be_written(tmp_path: Path) -> Non
     ],
     ids=["--help", "the code location"],
 )
-def test_what_is_heavy_is_not_loaded_before_it_is_needed(tmp_path: Path, code) -> None:
+def test_what_is_heavy_is_not_loaded_before_it_is_needed(tmp_path: Path, code: str) -> None:
     check = f"{code}\nimport sys\nprint('LOADED', sorted({HEAVY!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", check], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "LOADED []" in done.stdout, done.stdout + done.stderr

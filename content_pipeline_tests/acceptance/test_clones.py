@@ -26,7 +26,9 @@ def clone(boot_id: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*CLONE, BOOTED, str(boot_id), *command], capture_output=True, text=True, check=False)
 
 
-def test_a_clone_never_takes_a_healthy_job_for_abandoned(tmp_path: Path, samples_folder: Path, monkeypatch) -> None:
+def test_a_clone_never_takes_a_healthy_job_for_abandoned(
+    tmp_path: Path, samples_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     boot_id = tmp_path / "boot_id"
     boot_id.write_text(ANOTHER_BOOT + "\n")
     if clone(boot_id, "cat", "/proc/sys/kernel/random/boot_id").stdout.strip() != ANOTHER_BOOT:

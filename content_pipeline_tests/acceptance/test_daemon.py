@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +219,9 @@ def copy_slowly(source: Path, target: Path, seconds: float) -> None:
             time.sleep(seconds / pieces)
 
 
-def test_a_recording_that_is_copied_slowly_is_left_alone_until_it_is_whole_and_then_done(dev: Dev, recordings) -> None:
+def test_a_recording_that_is_copied_slowly_is_left_alone_until_it_is_whole_and_then_done(
+    dev: Dev, recordings: dict[str, Path]
+) -> None:
     copy_slowly(recordings["slow"], dev.library / "slow.mp4", 12)
     assert dev.job("slow.mp4") is None
     eventually(lambda: dev.is_done("slow.mp4"), "the montage was made")
@@ -228,7 +231,7 @@ def test_a_recording_that_is_copied_slowly_is_left_alone_until_it_is_whole_and_t
     assert dev.runs()[job.run_id] == "SUCCESS"
 
 
-def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings) -> None:
+def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings: dict[str, Path]) -> None:
     """The child, the supervisor, the daemon and the code servers, one after the other and then together."""
     dev.configure(render__mode='"encode"', render__preset='"veryslow"')
     shutil.copy(recordings["killed"], dev.library / "killed.mp4")
@@ -248,7 +251,7 @@ def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings) -> None:
 
 
 def test_a_run_that_is_terminated_in_the_ui_ends_as_cancelled_with_its_job(
-    dev: Dev, recordings, samples_folder: Path
+    dev: Dev, recordings: dict[str, Path], samples_folder: Path
 ) -> None:
     dev.configure(render__mode='"encode"', render__preset='"veryslow"')
     long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
@@ -290,7 +293,7 @@ def test_a_changed_threshold_shows_as_stale_and_the_nightly_backfill_re_decides_
     assert {stage for stage, cost in job.cost.items() if not cost["reused"]} <= {"detections", "montage"}
 
 
-def test_two_daemons_on_one_instance_do_everything_once(dev: Dev, recordings) -> None:
+def test_two_daemons_on_one_instance_do_everything_once(dev: Dev, recordings: dict[str, Path]) -> None:
     with dev.second_daemon():
         shutil.copy(recordings["again"], dev.library / "again.mp4")
         eventually(lambda: dev.is_done("again.mp4"), "it is done")
@@ -325,7 +328,7 @@ def test_everything_is_killed_at_random_and_every_recording_is_done_once(dev: De
                 with contextlib.suppress(ProcessLookupError, TypeError):
                     os.kill(pid, signal.SIGKILL)
     for name in names:
-        eventually(lambda name=name: dev.is_done(name), f"{name} ended right", 240)
+        eventually(partial(dev.is_done, name), f"{name} ended right", 240)
     eventually(dev._answers, "the UI is back", 120)
     eventually(lambda: not {"STARTED", "STARTING", "CANCELING"} & set(dev.runs().values()), "no run is left", 120)
     assert dev.cli("queue", "check").returncode == 0

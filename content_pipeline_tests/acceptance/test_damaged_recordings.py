@@ -131,7 +131,7 @@ def test_a_bug_that_some_recordings_meet_delays_none_of_the_others(
             file.write(name.encode())
 
     def buggy(source: Source, *given: object) -> object:
-        return {}["a bug"] if "bad" in source.path.name else choose(source, *given)  # type: ignore[arg-type]
+        return {"a": 1}["a bug"] if "bad" in source.path.name else choose(source, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr("content_pipeline.stages.montage.choose", buggy)  # children are forked: they have it too
     outcomes = project.process(workers=1, queue__max_attempts=1)
@@ -154,7 +154,7 @@ def test_a_whole_recording_that_must_wait_a_moment_is_not_left_behind_with_the_b
 
     def buggy(source: Source, *given: object) -> object:
         if "bad" in source.path.name:
-            return {}["a bug"]
+            return {"a": 1}["a bug"]
         tries.write_text(tries.read_text() + "x")
         if len(tries.read_text()) <= 3:  # once, and twice more in the same run
             raise FileInUse("it is still being copied")

@@ -199,7 +199,7 @@ def test_a_retry_keeps_what_was_asked_and_says_which_flags_do_not_count(library:
 
 
 def test_options_that_nobody_understands_fail_their_job_and_no_other(
-    library: Path, tmp_path: Path, samples_folder
+    library: Path, tmp_path: Path, samples_folder: Path
 ) -> None:
     short = samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
     shutil.copy2(short, library / "short.mp4")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -31,7 +32,7 @@ def library(tmp_path: Path, samples_folder: Path) -> Path:
     return folder
 
 
-def queue(cwd: Path, *arguments: object) -> object:
+def queue(cwd: Path, *arguments: object) -> Any:
     done = content_ai("queue", *arguments, "--json", cwd=cwd)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -97,7 +98,7 @@ def test_the_status_block_reads_as_documented(library: Path, tmp_path: Path) -> 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_orders_change_nothing(library: Path, tmp_path: Path, arguments, said) -> None:
+def test_wrong_orders_change_nothing(library: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
     content_ai("process", "-i", library, "--no-process", cwd=tmp_path)
     done = content_ai("queue", *arguments, cwd=tmp_path)
     assert done.returncode != 0

@@ -28,7 +28,7 @@ from content_pipeline_tests.helpers.chaos import by_size
 from content_pipeline_tests.helpers.eventually import eventually
 
 KILLS = by_size(3, 100)
-WAYS = by_size([("process", "dev")], [("process",), ("dev",), ("process", "dev")])
+WAYS: list[tuple[str, ...]] = by_size([("process", "dev")], [("process",), ("dev",), ("process", "dev")])
 AT_ONCE = 4  # recordings that wait at a time
 SETTINGS = """
 [library]

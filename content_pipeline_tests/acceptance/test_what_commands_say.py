@@ -48,7 +48,7 @@ def on_a_terminal(*arguments: object, cwd: Path, answer: bytes = b"") -> tuple[i
 
 
 @pytest.mark.parametrize("order", [["clear"], ["clear", "--manifest"], ["prune"]], ids=" ".join)
-def test_without_a_terminal_a_question_asks_for_yes(library: Path, tmp_path: Path, order) -> None:
+def test_without_a_terminal_a_question_asks_for_yes(library: Path, tmp_path: Path, order: list[str]) -> None:
     content_ai("process", "-i", library, "--no-process", cwd=tmp_path)
     done = content_ai("queue", *order, cwd=tmp_path)
     assert done.returncode == 2

@@ -212,8 +212,8 @@ def test_jobs_from_before_follow_the_settings_and_calibrations_keep_what_was_ask
         connection.exec_driver_sql(OLD_JOB.format(job="j1", path="/games/a.mp4", digest="0" * 64))
         connection.exec_driver_sql(OLD_JOB.format(job="j2", path="/games", digest="0" * 64))
         asked = '{"calibration": {"montage_s": 60.0}}'
-        calibration = f"UPDATE job_items SET queue_type = 'calibration', metadata = '{asked}' WHERE job_id = 'j2'"
-        connection.exec_driver_sql(calibration)
+        as_calibration = f"UPDATE job_items SET queue_type = 'calibration', metadata = '{asked}' WHERE job_id = 'j2'"
+        connection.exec_driver_sql(as_calibration)
         connection.commit()
     engine.dispose()
     engine = open_engine(empty_url)

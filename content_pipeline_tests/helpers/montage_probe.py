@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -57,7 +58,7 @@ def decode(
     return Decoded(times_s, pictures, sound)
 
 
-def _pictures(container, zero_s, turns, until_s):  # type: ignore[no-untyped-def]
+def _pictures(container: Any, zero_s: float, turns: int, until_s: float | None) -> Any:
     stream = container.streams.video[0]
     stream.thread_type = "AUTO"
     found = []
@@ -75,7 +76,7 @@ def _pictures(container, zero_s, turns, until_s):  # type: ignore[no-untyped-def
     return np.array([time_s for time_s, _ in found]), np.stack([picture for _, picture in found])
 
 
-def _sound(container, zero_s, track, until_s):  # type: ignore[no-untyped-def]
+def _sound(container: Any, zero_s: float, track: int, until_s: float | None) -> Any:
     stream = container.streams.audio[track]
     line = np.zeros(RATE_HZ, np.float32)
     resampler, expected_s, position = None, None, 0

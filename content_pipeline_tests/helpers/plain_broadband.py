@@ -30,7 +30,7 @@ def plain_evidence(curves: Curves, window_s: float) -> PlainEvidence:
     smooth = moving_mean(power, tuned.SMOOTHING_FRAMES)
     audible = [value for value in smooth[::PERCENTILE_STEP] if value > 1e-10]
     heard = smooth > max(np.percentile(audible, 99.5) * 1e-6, 1e-10)
-    nodes = np.arange(0, len(power) + NODE_FRAMES, NODE_FRAMES)
+    nodes = range(0, len(power) + NODE_FRAMES, NODE_FRAMES)
     floor = decibels([percentile_around(smooth, heard, node, window_s) for node in nodes])
     loudness = decibels([mean_around(whole, heard, node, window_s) for node in nodes])
     reference = np.interp(np.arange(len(power)), nodes, np.maximum(floor, loudness - tuned.LOUDNESS_ALLOWANCE_DB))

@@ -39,8 +39,8 @@ from content_pipeline_tests.helpers.launching import LaunchedProject, launched_p
 from content_pipeline_tests.helpers.processing import Project, computed
 
 # So strict that nothing is found: the effect on any recording is beyond doubt.
-NOTHING = {"calibration__values": "100"}
-SHORT = {"detection__event_lookback_s": 0.5, "processing__context_padding_s": 0.2}
+NOTHING: dict[str, Any] = {"calibration__values": "100"}
+SHORT: dict[str, Any] = {"detection__event_lookback_s": 0.5, "processing__context_padding_s": 0.2}
 
 
 @pytest.fixture
@@ -204,7 +204,9 @@ def test_the_same_inputs_give_the_same_calibration_and_looking_applies_nothing(t
     assert [video["video"] for video in found["videos"]] == [process(two_libraries)["game.mp4"].key]
 
 
-def test_what_is_shared_over_processes_gives_the_same_table(two_libraries: Project, other: Path, monkeypatch) -> None:
+def test_what_is_shared_over_processes_gives_the_same_table(
+    two_libraries: Project, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copy(other, two_libraries.library / "second.mp4")
     process(two_libraries)
     alone = calibrator(two_libraries).look(two_libraries.library).artifact.read_json("calibration.json")["table"]
@@ -387,7 +389,7 @@ def test_one_that_cannot_be_understood_fails_by_name_and_the_next_is_done(
 def test_the_same_target_gives_the_same_value_again_and_there_is_nothing_to_do(project: Project, rising: Path) -> None:
     shutil.copy(rising, project.library / "game.mp4")
     process(project)
-    target = {"calibration__values": "1,9", "calibration__montage_s": 4.0}
+    target: dict[str, Any] = {"calibration__values": "1,9", "calibration__montage_s": 4.0}
     first = calibrate(project, **target)
     assert first not in (None, 1, 2.5, 9)  # one between them was looked for
     process(project)
@@ -438,7 +440,7 @@ def materialized(project: LaunchedProject) -> dict[str, Any]:
         event = instance.get_latest_materialization_event(dg.AssetKey("calibration"))
         assert event is not None and event.asset_materialization is not None
         metadata = dict(event.asset_materialization.metadata)
-        values = metadata.pop("values").records
+        values = metadata.pop("values").records  # type: ignore[attr-defined]
         return {**{name: entry.value for name, entry in metadata.items()}, "values": values}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -36,7 +36,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launche
 
 
 @pytest.fixture
-def add(project: LaunchedProject, samples_folder: Path):
+def add(project: LaunchedProject, samples_folder: Path) -> Callable[..., Path]:
     def add(name: str, seconds: float = 6, bursts: tuple[tuple[float, float], ...] = ((2, 3),)) -> None:
         made = samples.recording(samples_folder, f"{seconds:g}.mp4", seconds=seconds, bursts=bursts)
         # Other bytes, so that each is a video of its own.
@@ -64,7 +64,9 @@ def secrets_in(folder: Path) -> str:
     return found.stdout + found.stderr
 
 
-def test_a_supervisor_of_another_database_gives_way_and_no_attempt_is_lost(project: LaunchedProject, add) -> None:
+def test_a_supervisor_of_another_database_gives_way_and_no_attempt_is_lost(
+    project: LaunchedProject, add: Callable[..., Path]
+) -> None:
     add("one.mp4")
     (first,) = project.launch_due().values()
     assert project.ends(first) is SUCCESS
@@ -80,7 +82,12 @@ def test_a_supervisor_of_another_database_gives_way_and_no_attempt_is_lost(proje
 
 @pytest.mark.parametrize("how", ["in the URL", "PGPASSWORD", "pgpass"])
 def test_a_changed_password_reaches_a_running_supervisor(
-    how: str, project: LaunchedProject, add, server: postgres.Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    how: str,
+    project: LaunchedProject,
+    add: Callable[..., Path],
+    server: postgres.Server,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     name = server.create()
 
@@ -114,7 +121,7 @@ def test_a_changed_password_reaches_a_running_supervisor(
 
 
 def test_a_password_that_changes_under_a_running_job_costs_it_no_attempt(
-    project: LaunchedProject, add, server: postgres.Server
+    project: LaunchedProject, add: Callable[..., Path], server: postgres.Server
 ) -> None:
     name = server.create()
     set_password(server, OLD)
@@ -136,7 +143,7 @@ def test_a_password_that_changes_under_a_running_job_costs_it_no_attempt(
 
 
 def test_a_run_that_was_launched_with_the_old_password_goes_on_with_the_new_one(
-    project: LaunchedProject, add, server: postgres.Server
+    project: LaunchedProject, add: Callable[..., Path], server: postgres.Server
 ) -> None:
     name = server.create()
     set_password(server, OLD)
@@ -153,7 +160,7 @@ def test_a_run_that_was_launched_with_the_old_password_goes_on_with_the_new_one(
 
 
 def test_a_supervisor_that_does_not_reach_its_database_takes_nobodys_place(
-    project: LaunchedProject, add, server: postgres.Server
+    project: LaunchedProject, add: Callable[..., Path], server: postgres.Server
 ) -> None:
     name = server.create()
     set_password(server, OLD)
@@ -174,7 +181,7 @@ def test_a_supervisor_that_does_not_reach_its_database_takes_nobodys_place(
 
 
 def test_a_launch_file_holds_no_password_and_is_nobody_elses_to_read(
-    project: LaunchedProject, add, server: postgres.Server
+    project: LaunchedProject, add: Callable[..., Path], server: postgres.Server
 ) -> None:
     name = server.create()
     set_password(server, OLD)

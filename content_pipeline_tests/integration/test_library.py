@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,12 +30,12 @@ from content_pipeline_tests.helpers.eventually import eventually
 from content_pipeline_tests.helpers.processing import Project, computed
 
 
-def batch_of(project: Project, **changed) -> Batch:
+def batch_of(project: Project, **changed: Any) -> Batch:
     settings = project.settings(**changed)
     return Batch(settings, LiveProgress(scan(project.library, settings.library), quiet=True))
 
 
-def plan_of(project: Project, **changed):
+def plan_of(project: Project, **changed: Any) -> Any:
     settings = project.settings(**changed)
     return batch_of(project, **changed).plan(scan(project.library, settings.library))
 
@@ -184,7 +185,7 @@ def test_an_unmounted_library_is_one_pause_and_no_failure(processed: Project) ->
     assert computed(processed.process()["game.mp4"]) == set()
 
 
-def batch_of_known(project: Project):
+def batch_of_known(project: Project) -> Any:
     from content_pipeline.manifest.open import open_manifest
 
     return open_manifest(project.settings())
@@ -237,7 +238,7 @@ def test_a_running_job_stops_when_a_person_cancels_it(project: Project, samples_
     # A process of its own, as a person is: a thread here could hold a lock at the moment a child is forked.
     person = multiprocessing.get_context("spawn").Process(target=cancel_once_it_runs, args=(project.settings(),))
     person.start()
-    slow = {"render__mode": "encode", "render__preset": "veryslow", "queue__heartbeat_s": 0.2}
+    slow: dict[str, Any] = {"render__mode": "encode", "render__preset": "veryslow", "queue__heartbeat_s": 0.2}
     outcome = project.process(**slow)["long.mp4"]
     person.join()
     assert outcome.status == "cancelled"
@@ -276,7 +277,9 @@ def test_a_job_that_failed_for_a_while_is_tried_again_when_its_time_has_come(pro
     assert [one.outcome for one in batch.manifest.attempts(job.job_id)] == ["failed", "succeeded"]
 
 
-def test_a_worker_that_dies_is_tried_again_and_then_put_aside(project: Project, short: Path, monkeypatch) -> None:
+def test_a_worker_that_dies_is_tried_again_and_then_put_aside(
+    project: Project, short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copy(short, project.library / "game.mp4")
     from content_pipeline.stages import energy
 
@@ -308,7 +311,7 @@ def test_two_commands_on_one_folder_share_the_work(project: Project, short: Path
     assert manifest.check() == []
 
 
-def _process_into(folder: Path, queue) -> None:
+def _process_into(folder: Path, queue: Any) -> None:
     project = Project.__new__(Project)
     project.library, project.output, project._state = folder / "library", folder / "output", folder / "state"
     queue.put([outcome.status for outcome in project.process().values()])

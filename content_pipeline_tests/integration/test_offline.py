@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def short(samples_folder: Path) -> Path:
     return samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
 
 
-def plan_of(project: Project):
+def plan_of(project: Project) -> Any:
     settings = project.settings(library__recursive=True)
     return Planner(settings).enqueue(scan(project.library, settings.library)).planned
 

@@ -7,6 +7,7 @@ import shutil
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -26,7 +27,7 @@ from content_pipeline_tests.conformance.manifests import dump
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.processing import Project, computed
 
-SHORT = {"detection__event_lookback_s": 0.5, "processing__context_padding_s": 0.2}
+SHORT: dict[str, Any] = {"detection__event_lookback_s": 0.5, "processing__context_padding_s": 0.2}
 ODD_NAME = os.fsdecode(b"caf\xe9 \xff.mp4")
 NAMES = {"game.mp4", "copy.mp4", "quiet.mp4", ODD_NAME}
 NEW_EACH_TIME = ("job_id", "created_at", "updated_at", "available_at", "started_at", "completed_at")
@@ -97,7 +98,7 @@ def opened(project: Project) -> Manifest:
     return open_manifest(project.settings(**SHORT))
 
 
-def known_jobs(manifest: Manifest) -> dict[str, dict[str, object]]:
+def known_jobs(manifest: Manifest) -> dict[str, dict[str, Any]]:
     jobs = {Path(job.subject).name: asdict(job) for job in manifest.list()}
     return {
         name: {key: value for key, value in job.items() if key not in (*NEW_EACH_TIME, *OF_ATTEMPTS, *ASKED_FOR)}
@@ -105,7 +106,7 @@ def known_jobs(manifest: Manifest) -> dict[str, dict[str, object]]:
     }
 
 
-def actions(project: Project, **changed) -> dict[str, Action]:
+def actions(project: Project, **changed: Any) -> dict[str, Action]:
     settings = project.settings(**{**SHORT, **changed})
     planned = Planner(settings).plan(scan(project.library, settings.library))
     return {video.found.path.name: video.action for video in planned.videos}
@@ -162,7 +163,7 @@ def test_a_changed_setting_is_named_and_recomputes_what_reads_it(processed: Proj
     database(processed).unlink()
     with processed.instance() as instance:
         rebuild(instance, opened(processed))
-    changed = {"detection__rms_threshold": 0.12}
+    changed: dict[str, Any] = {"detection__rms_threshold": 0.12}
     settings = processed.settings(**SHORT, **changed)
     planned = Planner(settings).plan(scan(processed.library, settings.library))
     assert {tuple(video.reasons.items()) for video in planned.videos} == {

@@ -5,17 +5,19 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from content_pipeline import stage as registry
+from content_pipeline.execution.outcome import Outcome
 from content_pipeline.manifest.database import open_engine
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.processing import ALL, Project, computed
 
 NAME = "game.mp4"
 MIB = 1 << 20
-SHORT = {"detection__event_lookback_s": 0.5, "processing__context_padding_s": 0.2}
+SHORT: dict[str, Any] = {"detection__event_lookback_s": 0.5, "processing__context_padding_s": 0.2}
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def processed(project: Project, samples_folder: Path) -> Project:
     return project
 
 
-def again(project: Project, **changed):
+def again(project: Project, **changed: Any) -> Outcome:
     return project.process(**{**SHORT, **changed})[NAME]
 
 
@@ -84,7 +86,7 @@ def test_an_edit_between_the_samples_recomputes_everything(project: Project, sam
     ],
     ids=lambda changed: next(iter(changed)),
 )
-def test_a_changed_decision_decodes_nothing(processed: Project, changed) -> None:
+def test_a_changed_decision_decodes_nothing(processed: Project, changed: Any) -> None:
     done = computed(again(processed, **changed))
     assert "detections" in done
     assert done <= {"detections", "montage"}
@@ -101,7 +103,7 @@ def test_clips_that_stay_the_same_are_reused(processed: Project) -> None:
     [{"render__crf": 30}, {"render__preset": "ultrafast"}, {"render__fps": 25.0}],
     ids=lambda changed: next(iter(changed)),
 )
-def test_a_changed_encoder_renders_only(processed: Project, changed) -> None:
+def test_a_changed_encoder_renders_only(processed: Project, changed: Any) -> None:
     encoded = again(processed, render__mode="encode")
     assert computed(encoded) == {"montage"}
     changed_again = again(processed, render__mode="encode", **changed)
@@ -133,7 +135,7 @@ def test_a_deleted_output_comes_back(processed: Project) -> None:
 
 
 @pytest.mark.parametrize(("stage", "file"), [("energy", "curves.npz"), ("detections", "detections.json")])
-def test_a_damaged_artifact_is_made_again_once_it_is_needed(processed: Project, stage, file) -> None:
+def test_a_damaged_artifact_is_made_again_once_it_is_needed(processed: Project, stage: str, file: str) -> None:
     (damaged,) = (processed.settings().state_dir / "artifacts" / stage).rglob(file)
     damaged.write_bytes(damaged.read_bytes()[:-1])
     assert computed(again(processed)) == set()

@@ -137,7 +137,7 @@ def test_a_run_goes_when_all_it_made_was_made_again(instance: dg.DagsterInstance
     assert runs(instance) == {second, only_montage, other}
     assert seen(instance) == before
     assert instance.all_logs(first) == []
-    with instance.event_log_storage.index_connection() as connection:
+    with instance.event_log_storage.index_connection() as connection:  # type: ignore[attr-defined]
         for table in ("event_logs", "asset_check_executions"):
             query = f"SELECT count(*) FROM {table} WHERE run_id = '{first}'"
             assert connection.exec_driver_sql(query).scalar_one() == 0

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -35,7 +36,7 @@ def test_each_stage_tells_its_key_and_what_a_person_wants_to_know(bursts: Projec
     outcome = bursts.process()["game.mp4"]
     instance = bursts.instance()
     assert instance.get_dynamic_partitions("videos") == [outcome.key]
-    found = {stage: materialization(instance, stage, outcome.key) for stage in ALL}
+    found: dict[Any, Any] = {stage: materialization(instance, stage, outcome.key) for stage in ALL}
     for stage, made in found.items():
         key = made.tags["dagster/data_version"]
         assert (bursts.settings().state_dir / "artifacts" / stage / key[:2] / key).is_dir()
@@ -45,15 +46,15 @@ def test_each_stage_tells_its_key_and_what_a_person_wants_to_know(bursts: Projec
     assert found["energy"].metadata["speed_x_realtime"].value > 1
     assert found["detections"].metadata["events"].value >= 3
     assert found["detections"].metadata["plot"].value.startswith("![")
-    assert Path(found["detections"].metadata["plot_file"].value).read_bytes().startswith(b"\x89PNG")
+    assert Path(str(found["detections"].metadata["plot_file"].value)).read_bytes().startswith(b"\x89PNG")
     assert found["montage"].metadata["mode"].value in ("copy", "smart", "encode")
     assert "data:image/webp" in found["montage"].metadata["contact_sheet"].value
-    assert Path(found["montage"].metadata["contact_sheet_file"].value).read_bytes().startswith(b"\xff\xd8")
+    assert Path(str(found["montage"].metadata["contact_sheet_file"].value)).read_bytes().startswith(b"\xff\xd8")
 
 
 def test_a_run_leaves_little_behind_in_dagsters_records(bursts: Project) -> None:
     bursts.process()
-    with bursts.instance() as instance, instance.event_log_storage.index_connection() as connection:
+    with bursts.instance() as instance, instance.event_log_storage.index_connection() as connection:  # type: ignore[attr-defined]
         (run,) = instance.get_runs()
         stored = (
             "SELECT sum(length(event)) FROM event_logs",

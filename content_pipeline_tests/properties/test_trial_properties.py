@@ -22,12 +22,13 @@ def as_found(candidates: Sequence[Candidate]) -> Candidates:
     ordered = sorted(candidates, key=lambda one: (one.span, -one.score))
     rules = tuple({one.dropped_by for one in ordered if one.dropped_by is not None})
     places = [len(rules) if one.dropped_by is None else rules.index(one.dropped_by) for one in ordered]
-    columns = (
-        [one.span.start_s for one in ordered],
-        [one.span.end_s for one in ordered],
-        [one.score for one in ordered],
+    return Candidates(
+        np.array([one.span.start_s for one in ordered]),
+        np.array([one.span.end_s for one in ordered]),
+        np.array([one.score for one in ordered]),
+        np.array(places, np.intp),
+        rules,
     )
-    return Candidates(*map(np.array, columns), np.array(places, np.intp), rules)
 
 
 @given(cases)

@@ -4,6 +4,7 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from content_pipeline.system.atomic_write import write_atomically
 KEY = "ab" + "0" * 62
 
 
-def make(store: ArtifactStore, text: str = "hello", key: str = KEY):
+def make(store: ArtifactStore, text: str = "hello", key: str = KEY) -> Any:
     with store.draft("energy", key) as draft:
         draft.write_bytes("a.txt", text.encode())
         draft.facts = {"n": 1}
@@ -38,7 +39,7 @@ def test_equal_content_gives_an_equal_digest_whatever_the_key(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("damage", ["flip", "shorten", "remove", "index", "index_garbage"])
-def test_a_damaged_artifact_is_not_found_and_can_be_made_again(tmp_path: Path, damage) -> None:
+def test_a_damaged_artifact_is_not_found_and_can_be_made_again(tmp_path: Path, damage: str) -> None:
     store = ArtifactStore(tmp_path)
     file = make(store).path("a.txt")
     match damage:
@@ -75,7 +76,7 @@ def test_a_full_disk_is_named() -> None:
             draft.path("x").write_text("")
 
 
-def _die_while_drafting(root: Path, ready) -> None:
+def _die_while_drafting(root: Path, ready: Any) -> None:
     with ArtifactStore(root).draft("energy", KEY) as draft:
         draft.write_bytes("a.txt", b"half")
         ready.set()
@@ -122,7 +123,7 @@ def test_a_file_is_written_whole(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "x") == ["y"]
 
 
-def _hold(root: Path, name: str, ready) -> None:
+def _hold(root: Path, name: str, ready: Any) -> None:
     with ArtifactStore(root, maker=Maker(name)).only_one("energy", KEY):
         ready.set()
         signal.pause()
@@ -152,7 +153,7 @@ def test_nobody_waits_for_a_stopped_process_that_has_lost_its_job(
 
 
 def _die_while_collecting(root: Path) -> None:
-    shutil.rmtree = lambda *_args, **_more: os.kill(os.getpid(), signal.SIGKILL)
+    shutil.rmtree = lambda *_args, **_more: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
     ArtifactStore(root).collect(in_use=(), used_before=time.time() + 60)
 
 

@@ -51,7 +51,7 @@ def test_dagster_finds_compressed_and_plain_events_alike(settings: Settings) -> 
     key = dg.AssetKey("thing")
     with open_instance(settings) as instance:
         before = materialize(instance, "before")
-        with instance.event_log_storage.index_connection() as connection:
+        with instance.event_log_storage.index_connection() as connection:  # type: ignore[attr-defined]
             # As an earlier version wrote them.
             for table, column in (("event_logs", "event"), ("asset_check_executions", "evaluation_event")):
                 for number, event in connection.exec_driver_sql(f"SELECT id, {column} FROM {table}").fetchall():

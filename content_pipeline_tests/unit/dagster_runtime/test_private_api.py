@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -41,13 +42,13 @@ def test_a_run_can_be_created_with_the_origin_that_the_ui_knows(instance: dg.Dag
     assert run.status is dg.DagsterRunStatus.NOT_STARTED
     assert run.tags["dagster/partition"] == "a"
     assert run.remote_job_origin.location_name == "content_pipeline"
-    assert run.job_code_origin.repository_origin.code_pointer.module == "content_pipeline.definitions"
+    assert run.job_code_origin.repository_origin.code_pointer.module == "content_pipeline.definitions"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
     ("asset", "status"), [(noop, dg.DagsterRunStatus.SUCCESS), (failing, dg.DagsterRunStatus.FAILURE)], ids=str
 )
-def test_a_created_run_can_be_executed_here(instance: dg.DagsterInstance, asset, status) -> None:
+def test_a_created_run_can_be_executed_here(instance: dg.DagsterInstance, asset: Any, status: Any) -> None:
     job = job_of(asset)
     run = internals.create_run(instance, job, "a", {})
     internals.execute(instance, job, run, lambda: None)

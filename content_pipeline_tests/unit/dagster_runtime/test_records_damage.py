@@ -65,7 +65,7 @@ def checkpointed(settings: Settings) -> None:
         for storage in (instance.run_storage, instance.event_log_storage, instance.schedule_storage):
             from content_pipeline.dagster_runtime.storage import _shrink
 
-            _shrink(storage._conn_string)  # type: ignore[attr-defined]
+            _shrink(storage._conn_string)
 
 
 @pytest.mark.parametrize("file", FILES)

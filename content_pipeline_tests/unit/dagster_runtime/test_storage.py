@@ -10,7 +10,11 @@ import pytest
 import sqlalchemy as sa
 from dagster._core.storage.runs.schema import RunStorageSqlMetadata
 
-from content_pipeline.dagster_runtime.storage import SqliteRecords, sqlite, wal_is_safe
+from content_pipeline.dagster_runtime.storage import (  # type: ignore[attr-defined]
+    SqliteRecords,
+    sqlite,
+    wal_is_safe,
+)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ class Heard(NullReporter):
     def __init__(self) -> None:
         self.failures: list[BaseException] = []
 
-    def failed(self, stage, error: BaseException) -> None:
+    def failed(self, stage: str, error: BaseException) -> None:
         self.failures.append(error)
 
 

@@ -1,8 +1,11 @@
 """The shape of what Dagster sees, at a glance: a change here is a change for users."""
 
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import dagster as dg
+import pytest
 
 from content_pipeline.dagster_runtime.instance import dagster_home, open_instance
 from content_pipeline.definitions import build_definitions, defs
@@ -13,7 +16,7 @@ from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import load
 
 
-def definitions(**flags):
+def definitions(**flags: Any) -> dg.Definitions:
     return build_definitions(
         load(flags={name.replace("__", "."): value for name, value in flags.items()}, env={}).settings
     )
@@ -50,7 +53,7 @@ def test_the_assets_and_what_they_depend_on() -> None:
 
 
 def test_a_setting_changes_the_code_version_of_the_assets_that_read_it() -> None:
-    def versions(**flags):
+    def versions(**flags: Any) -> Any:
         graph = definitions(**flags).resolve_asset_graph()
         return {key.to_user_string(): graph.get(key).code_version for key in graph.get_all_asset_keys()}
 
@@ -93,7 +96,7 @@ def test_what_encodes_shares_a_pool() -> None:
     assert {name for name, pool in pools.items() if pool == {"render"}} == {"montage", "best_of"}
 
 
-def weekly_calibration(tmp_path, monkeypatch, **flags):
+def weekly_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **flags: Any) -> Any:
     """What the schedule asks for, with one watched library that has a video."""
     library = tmp_path / "games"
     library.mkdir()
@@ -112,12 +115,16 @@ def weekly_calibration(tmp_path, monkeypatch, **flags):
         return schedule.evaluate_tick(context), library
 
 
-def test_libraries_are_calibrated_every_week_when_something_is_wished_for(tmp_path, monkeypatch) -> None:
+def test_libraries_are_calibrated_every_week_when_something_is_wished_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tick, library = weekly_calibration(tmp_path, monkeypatch, **{"calibration.per_hour": 6})
     assert [request.partition_key for request in tick.run_requests] == [library_key(library)]
 
 
-def test_libraries_are_left_as_they_are_when_nothing_is_wished_for(tmp_path, monkeypatch) -> None:
+def test_libraries_are_left_as_they_are_when_nothing_is_wished_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tick, _ = weekly_calibration(tmp_path, monkeypatch)
     assert not tick.run_requests
     assert "calibration.montage_s" in tick.skip_message

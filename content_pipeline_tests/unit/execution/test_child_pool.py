@@ -3,7 +3,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +15,10 @@ from content_pipeline.execution.child_pool import Ended, Pool, Said, Task
 from content_pipeline.system.process_identity import state_of
 from content_pipeline_tests.helpers.eventually import eventually
 
+Send = Callable[[Any], None]
 
-def run(pool: Pool, tasks: list[Task]):
+
+def run(pool: Pool, tasks: list[Task]) -> Iterator[Any]:
     """All that happens while these tasks run."""
     waiting = list(tasks)
     while waiting or pool.running:
@@ -22,12 +27,19 @@ def run(pool: Pool, tasks: list[Task]):
         yield from pool.listen()
 
 
-def events(pool: Pool, tasks: list[Task]):
+def events(pool: Pool, tasks: list[Task]) -> list[Any]:
     return list(run(pool, tasks))
 
 
-def task(tmp_path: Path, name: str, run) -> Task:
-    return Task(name, run, tmp_path / f"{name}.log")
+def task(tmp_path: Path, name: str, run: Callable[[Send], object]) -> Task:
+    def work(send: Send) -> None:
+        run(send)
+
+    return Task(name, work, tmp_path / f"{name}.log")
+
+
+def _send(value: Any, send: Send) -> None:
+    send(value)
 
 
 def alive(pid: int) -> bool:
@@ -38,7 +50,7 @@ def alive(pid: int) -> bool:
 
 
 def test_children_say_what_they_did_and_end(tmp_path: Path) -> None:
-    tasks = [task(tmp_path, str(n), lambda send, n=n: send({"n": n})) for n in range(5)]
+    tasks = [task(tmp_path, str(n), partial(_send, {"n": n})) for n in range(5)]
     heard = events(Pool(2), tasks)
     assert sorted(event.value["n"] for event in heard if isinstance(event, Said)) == [0, 1, 2, 3, 4]
     assert [event.crash for event in heard if isinstance(event, Ended)] == [None] * 5
@@ -50,7 +62,7 @@ def test_large_values_arrive_whole(tmp_path: Path) -> None:
 
 
 def test_a_crash_breaks_one_child_only(tmp_path: Path) -> None:
-    def die(send) -> None:
+    def die(send: Send) -> None:
         send("before")
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -63,7 +75,7 @@ def test_a_crash_breaks_one_child_only(tmp_path: Path) -> None:
 
 
 def test_an_exception_is_in_the_log(tmp_path: Path) -> None:
-    def fail(send) -> None:
+    def fail(send: Send) -> None:
         raise ValueError("on purpose")
 
     heard = events(Pool(1), [task(tmp_path, "bad", fail)])
@@ -72,7 +84,7 @@ def test_an_exception_is_in_the_log(tmp_path: Path) -> None:
 
 
 def test_at_most_as_many_run_at_once_as_there_are_slots(tmp_path: Path) -> None:
-    def work(send) -> None:
+    def work(send: Send) -> None:
         send("start")
         time.sleep(0.05)
 
@@ -87,7 +99,7 @@ def test_at_most_as_many_run_at_once_as_there_are_slots(tmp_path: Path) -> None:
 
 
 def test_stopping_ends_children_and_what_they_started(tmp_path: Path) -> None:
-    def work(send) -> None:
+    def work(send: Send) -> None:
         send(subprocess.Popen(["sleep", "600"]).pid)
         signal.pause()
 
@@ -131,14 +143,14 @@ def _started(pool: Pool, one: Task) -> int:
     return pid
 
 
-def _hang_in_c(send) -> None:
+def _hang_in_c(send: Send) -> None:
     import ctypes
 
     send("here")
     ctypes.CDLL(None).pause()
 
 
-def _hang_in_a_loop(send) -> None:
+def _hang_in_a_loop(send: Send) -> None:
     send("here")
     while True:
         pass
@@ -146,7 +158,7 @@ def _hang_in_a_loop(send) -> None:
 
 @pytest.mark.parametrize("hang", [_hang_in_c, _hang_in_a_loop])
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_child_that_hangs_says_where(tmp_path: Path, hang, stopped: bool) -> None:
+def test_a_child_that_hangs_says_where(tmp_path: Path, hang: Callable[[Send], object], stopped: bool) -> None:
     pool = Pool(1)
     pid = _started(pool, task(tmp_path, "a", hang))
     if stopped:
@@ -163,7 +175,7 @@ def test_a_child_that_hangs_says_where(tmp_path: Path, hang, stopped: bool) -> N
 def test_the_helper_that_hangs_says_where_too(tmp_path: Path) -> None:
     from content_pipeline.system.child_process import ChildProcess
 
-    def work(send):
+    def work(send: Send) -> None:
         helper = ChildProcess.start(lambda _send: _hang_in_c(lambda word: None))
         send(helper.pid)
         os.read(helper.pipe, 1)
@@ -176,11 +188,11 @@ def test_the_helper_that_hangs_says_where_too(tmp_path: Path) -> None:
     pool.stop()
 
 
-def test_a_child_that_is_killed_and_does_not_end_keeps_no_slot(tmp_path: Path, monkeypatch) -> None:
+def test_a_child_that_is_killed_and_does_not_end_keeps_no_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stuck in the kernel, or as here: something that got away holds its pipe."""
     monkeypatch.setattr(pool_module, "UNKILLABLE_S", 0.3)
 
-    def work(send) -> None:
+    def work(send: Send) -> None:
         if os.fork() == 0:
             os.setsid()
             time.sleep(60)
@@ -191,7 +203,7 @@ def test_a_child_that_is_killed_and_does_not_end_keeps_no_slot(tmp_path: Path, m
     pool = Pool(1)
     _started(pool, task(tmp_path, "a", work))
     pool.signal("a", signal.SIGKILL)
-    heard = []
+    heard: list[Any] = []
     eventually(lambda: heard.extend(pool.listen()) or heard, "the child was heard")
     assert [event.crash for event in heard] == ["killed by SIGKILL"]
     assert pool.has_room

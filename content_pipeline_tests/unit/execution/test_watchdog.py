@@ -1,6 +1,7 @@
+from typing import Any
+
 import pytest
 
-from content_pipeline.execution import watchdog
 from content_pipeline.execution.watchdog import BYTES_PER_HOUR, LONGEST_TURN_S, Turns, stall_limit_s
 from content_pipeline.settings import QueueSettings
 
@@ -17,14 +18,14 @@ QUEUE = QueueSettings(stall_s=100, stall_per_hour_s=10)
         (0.0, None, 200),  # about no video
     ],
 )
-def test_patience_grows_with_the_recording(duration_s, size_bytes, limit_s) -> None:
+def test_patience_grows_with_the_recording(duration_s: Any, size_bytes: int, limit_s: float) -> None:
     assert stall_limit_s(QUEUE, duration_s, size_bytes) == limit_s
 
 
 def test_time_in_which_nobody_could_listen_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that was paused, a command that was stopped: whatever the clock does, it is one turn."""
     now_s = [100.0]
-    monkeypatch.setattr(watchdog.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr("content_pipeline.execution.watchdog.time.monotonic", lambda: now_s[0])
     turns = Turns(_last_s=100.0)
     now_s[0] += 0.2
     assert turns.passed_s() == pytest.approx(0.2)

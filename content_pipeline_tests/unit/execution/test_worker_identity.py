@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ WORKER = ProcessIdentity("pc", HERE, 42, "1000")
         (None, GONE, False),
     ],
 )
-def test_a_worker_is_gone_only_where_its_pid_means_something(place, found, gone) -> None:
+def test_a_worker_is_gone_only_where_its_pid_means_something(place: Any, found: Any, gone: bool) -> None:
     assert process_identity.is_gone(WORKER, place, lambda _pid: found) is gone
 
 
@@ -47,7 +48,7 @@ def test_an_identity_is_read_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize("worker", ["somebody", "", "pc:1234abcd-4026531836:1:99", "a:b:c:d:e:f"])
-def test_of_a_worker_that_cannot_be_placed_the_lease_decides(worker) -> None:
+def test_of_a_worker_that_cannot_be_placed_the_lease_decides(worker: str) -> None:
     assert not is_gone(worker)
     assert not is_awake(worker)
     assert not send_signal(worker, signal.SIGKILL)

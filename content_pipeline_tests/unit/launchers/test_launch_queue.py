@@ -1,6 +1,7 @@
 import os
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from content_pipeline.system.process_identity import here, this_process
 
 
 @pytest.fixture
-def launch_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def launch_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LaunchQueue]:
     monkeypatch.setattr(spool_module, "LAST_CHANCE_S", 0.5)
     found = LaunchQueue(tmp_path)
     with found.supervising(card(this_worker()), 0.0) as alone:

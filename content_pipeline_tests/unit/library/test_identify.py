@@ -42,7 +42,7 @@ def key(path: Path, store: VideoStore) -> str:
         "new\nline",
     ],
 )
-def test_keys_use_a_safe_alphabet(name) -> None:
+def test_keys_use_a_safe_alphabet(name: str) -> None:
     assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", slug(name))
 
 

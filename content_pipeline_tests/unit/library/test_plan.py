@@ -1,10 +1,12 @@
 """Why each video would run, told in one line and stage by stage."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from content_pipeline.library.plan import Action, Known, Recipe, Wanted, plan
+from content_pipeline.library.plan import Action, Known, Wanted, plan
+from content_pipeline.library.recipe import Recipe
 from content_pipeline.library.scan import Found, Scan
 from content_pipeline.manifest.catalog import JobSummary
 from content_pipeline.manifest.lifecycle import State
@@ -24,13 +26,19 @@ def _found(name: str) -> Found:
     return Found(ROOT / name, Signature(1, hash(name), 10, 1, 1))
 
 
-def _job(status: State, recipe: Recipe, **given: object) -> JobSummary:
-    values = {"error_code": None, "last_error": None, "output_files": [], "stage_keys": {}, "results": {}}
+def _job(status: State, recipe: Recipe, **given: Any) -> JobSummary:
+    values: dict[str, Any] = {
+        "error_code": None,
+        "last_error": None,
+        "output_files": [],
+        "stage_keys": {},
+        "results": {},
+    }
     values |= {"config_hash": recipe.config_hash, "video_key": "key", "job_id": "id", "subject": "/games/a.mp4"}
     return JobSummary(status=status, **{**values, **given})
 
 
-def _planned(job: JobSummary | None, before: Recipe, wanted: Wanted):
+def _planned(job: JobSummary | None, before: Recipe, wanted: Wanted) -> Any:
     found = _found("a.mp4")
     known = Known(
         signatures={"/games/a.mp4": str(found.signature)},

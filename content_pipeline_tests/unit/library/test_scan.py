@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ def library(tmp_path: Path) -> Path:
     return root
 
 
-def names(found):
+def names(found: Any) -> list[str]:
     return [str(found_one.path.relative_to(found.root)) for found_one in found.recordings]
 
 

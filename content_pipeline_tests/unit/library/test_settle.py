@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.library.settle import is_open_for_writing, is_settled
+from content_pipeline.library.settle import is_settled
+from content_pipeline.system.filesystem import is_open_for_writing
 
 SECOND_NS = 1_000_000_000
 
@@ -29,7 +30,7 @@ def test_a_writer_is_not_kept_from_writing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("age_s", "settled"), [(0.0, False), (1.9, False), (2.0, True), (3600.0, True), (-5.0, True)])
-def test_a_file_settles_after_a_quiet_while(tmp_path: Path, age_s, settled) -> None:
+def test_a_file_settles_after_a_quiet_while(tmp_path: Path, age_s: float, settled: bool) -> None:
     file = tmp_path / "a.mp4"
     file.write_bytes(b"x")
     now_ns = time.time_ns()

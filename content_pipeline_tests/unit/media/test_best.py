@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -160,7 +161,7 @@ def test_a_segment_limit_never_drops_what_stands_higher_than_what_was_kept(
 
 @given(libraries, bounds, st.randoms())
 def test_the_same_library_gives_the_same_best_of_in_whatever_order_it_is_listed(
-    library: list[Offer], settings: BestOfSettings, random
+    library: list[Offer], settings: BestOfSettings, random: Any
 ) -> None:
     shuffled = [Offer(each.video_key, _shuffled(each.highlights, random), each.candidate_scores) for each in library]
     random.shuffle(shuffled)
@@ -177,7 +178,7 @@ def test_adding_a_video_changes_no_other_ones_standing(library: list[Offer]) -> 
     assert with_fewer.items() <= with_all.items()
 
 
-def _shuffled(items: tuple[Highlight, ...], random) -> tuple[Highlight, ...]:
+def _shuffled(items: tuple[Highlight, ...], random: Any) -> tuple[Highlight, ...]:
     mixed = list(items)
     random.shuffle(mixed)
     return tuple(mixed)

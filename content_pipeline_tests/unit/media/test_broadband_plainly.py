@@ -65,7 +65,7 @@ def test_decisions_are_what_they_plainly_are(curves: Curves, threshold: float) -
 def test_a_moving_mean_is_the_mean_of_the_frames_around(length: int, width: int) -> None:
     values = np.random.default_rng(length).uniform(0, 1, length).astype(np.float32)
 
-    assert moving_mean(values, width) == pytest.approx(plain.moving_mean(values, width), rel=1e-5)
+    assert moving_mean(values, width) == pytest.approx(plain.moving_mean(values.astype(np.float64), width), rel=1e-5)
 
 
 def test_a_moving_mean_does_not_lose_the_quiet_beside_the_loud() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -32,9 +33,9 @@ def test_curves_come_back_as_they_were_stored(tmp_path: Path, frames: int) -> No
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_any_npz_of_curves_is_read(tmp_path: Path, save: object) -> None:
+def test_any_npz_of_curves_is_read(tmp_path: Path, save: Any) -> None:
     stored, kept = tmp_path / "curves.npz", curves(100)
-    save(stored, **{f"track0_{name}": getattr(kept, name) for name in NAMES})  # type: ignore[operator]
+    save(stored, **{f"track0_{name}": getattr(kept, name) for name in NAMES})
 
     assert same(load(stored)[0], kept)
 
@@ -42,7 +43,8 @@ def test_any_npz_of_curves_is_read(tmp_path: Path, save: object) -> None:
 def test_nothing_but_numbers_is_read(tmp_path: Path) -> None:
     stored = tmp_path / "curves.npz"
     objects = np.array([{}], dtype=object)
-    np.savez(stored, **{f"track0_{name}": objects for name in NAMES})
+    arrays: dict[str, Any] = {f"track0_{name}": objects for name in NAMES}
+    np.savez(stored, **arrays)
 
     with pytest.raises(ValueError, match=r"(?i)object"):
         load(stored)

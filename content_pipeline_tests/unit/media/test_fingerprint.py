@@ -3,6 +3,7 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def read(path: Path):
+def read(path: Path) -> Any:
     with open_source(path) as source:
         return fingerprint(source)
 
@@ -46,7 +47,7 @@ def test_the_last_sample_ends_at_the_end_of_the_file(file: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, MIB, MIB + 1, 5 * MIB])
-def test_files_of_any_size_have_a_quick_digest_of_size_and_samples(tmp_path: Path, size) -> None:
+def test_files_of_any_size_have_a_quick_digest_of_size_and_samples(tmp_path: Path, size: int) -> None:
     data = os.urandom(size)
     path = tmp_path / "x"
     path.write_bytes(data)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -104,8 +105,8 @@ def test_kept_and_dropped_stand_in_lanes_of_their_own() -> None:
         picture[lane.top : lane.bottom, PLOT.left : PLOT.right].reshape(-1, PLOT.width, 3)
         for lane in (KEPT_LANE, DROPPED_LANE)
     )
-    blue = (kept[..., 2] > kept[..., 0] + 100).any(axis=0).nonzero()[0] + PLOT.left
-    red = (dropped[..., 0] > dropped[..., 2] + 100).any(axis=0).nonzero()[0] + PLOT.left
+    blue = np.flatnonzero((kept[..., 2] > kept[..., 0] + 100).any(axis=0)) + PLOT.left
+    red = np.flatnonzero((dropped[..., 0] > dropped[..., 2] + 100).any(axis=0)) + PLOT.left
     assert abs(blue.min() - column(10)) <= 1
     assert abs(blue.max() - column(14)) <= 1
     assert abs(red.mean() - column(30.05)) <= 2
@@ -240,7 +241,7 @@ def record(
 ) -> Path:
     """A recording that reddens with time; its left half also holds blue, to tell its sides apart."""
     with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=FPS)
+        stream: Any = container.add_stream(codec, rate=FPS)
         stream.width, stream.height, stream.pix_fmt = *size, pixel_format
         stream.codec_context.gop_size = keyframe_every
         stream.codec_context.sample_aspect_ratio = sample_aspect
@@ -262,7 +263,7 @@ def look(path: Path, spans: Sequence[Span], size: tuple[int, int] = (160, 160)) 
         return stills(source, probe(source), spans, size)
 
 
-def sheet(path: Path, spans: Sequence[Span], **layout: int) -> Image.Image:
+def sheet(path: Path, spans: Sequence[Span], **layout: int) -> Any:
     with open_source(path) as source:
         data = contact_sheet(source, probe(source), spans, **layout)
     return Image.open(io.BytesIO(data))

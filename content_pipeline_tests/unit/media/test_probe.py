@@ -1,6 +1,7 @@
 """What a recording says of itself, and what is refused before anything is decoded."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_pictures_that_grow_past_the_limit_on_the_way_are_not_decoded(tmp_path: 
             assert _decoded_sizes(source) == sizes
 
 
-def _decoded_sizes(source) -> set[tuple[int, int]]:
+def _decoded_sizes(source: Any) -> set[tuple[int, int]]:
     import av
 
     found: set[tuple[int, int]] = set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from content_pipeline.media.selection.threshold_trial import Choice, Trial, common, compared
@@ -56,7 +58,7 @@ def test_a_higher_threshold_never_finds_more_time() -> None:
     assert lengths[0] > lengths[-1]
 
 
-def _with_sensitivity(settings: Settings, value: float):
+def _with_sensitivity(settings: Settings, value: float) -> Any:
     return settings.detection.model_copy(update={"sensitivity": value})
 
 

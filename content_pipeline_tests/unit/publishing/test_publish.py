@@ -7,6 +7,7 @@ import os
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -294,7 +295,9 @@ def test_a_save_in_the_moment_of_replacing_is_kept(
     desk: Desk, way: str, point: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.publish("one")
-    target, opened, saved = desk.output / "game.mp4", [], []
+    target = desk.output / "game.mp4"
+    opened: list[Any] = []
+    saved: list[Any] = []
 
     def save(reached: str) -> None:
         if how == "write" and reached == "announced" and not opened:

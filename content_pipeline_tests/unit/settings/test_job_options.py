@@ -1,6 +1,7 @@
 """What a command asks of a job, as it is kept and as it is put back onto other settings."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from content_pipeline.settings import load
 from content_pipeline.settings.job_options import JobOptions, settings_for
 
 
-def _settings(**flags: object):
+def _settings(**flags: object) -> Any:
     return load(flags={name.replace("__", "."): value for name, value in flags.items()}, env={}).settings
 
 

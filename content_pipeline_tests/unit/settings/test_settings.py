@@ -1,9 +1,11 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from content_pipeline.errors import BadSettings
 from content_pipeline.settings import Settings, flatten, load
+from content_pipeline.stage import StageName
 
 DOCUMENTED = {
     "detection.rms_threshold": 0.10,
@@ -64,7 +66,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
         ({"workers": 0}, "workers"),
     ],
 )
-def test_a_bad_setting_is_refused_by_name(flags, named) -> None:
+def test_a_bad_setting_is_refused_by_name(flags: Any, named: str) -> None:
     with pytest.raises(BadSettings, match=named.replace(".", r"\.")):
         load(flags=flags, env={})
 
@@ -77,7 +79,7 @@ def test_an_unknown_section_in_the_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["crf = = 1", "\xff"])
-def test_a_broken_file_is_named(tmp_path: Path, text) -> None:
+def test_a_broken_file_is_named(tmp_path: Path, text: str) -> None:
     file = tmp_path / "s.toml"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(BadSettings, match=r"s\.toml"):
@@ -147,9 +149,9 @@ OTHER = {
 
 
 @pytest.mark.parametrize("key", READERS)
-def test_a_setting_changes_the_digest_of_exactly_the_stages_that_read_it(key) -> None:
+def test_a_setting_changes_the_digest_of_exactly_the_stages_that_read_it(key: str) -> None:
     before, after = load(env={}).settings, load(flags={key: OTHER[key]}, env={}).settings
-    stages = ("fingerprint", "energy", "detections", "clip", "montage")
+    stages: tuple[StageName, ...] = ("fingerprint", "energy", "detections", "clip", "montage")
     assert {stage for stage in stages if before.digest(stage) != after.digest(stage)} == READERS[key]
 
 

@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -23,6 +24,7 @@ from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.media.probe import probe
+from content_pipeline.media.render.clip import render_clip
 from content_pipeline.media.source import open_source
 from content_pipeline.settings import Settings, load
 from content_pipeline.stages import best_of as stage
@@ -56,8 +58,8 @@ class Library:
         records = Publications(videos._engine)
         return StageContext(settings, ArtifactStore(settings.state_dir / "artifacts"), videos, records)
 
-    def add(self, name: str, **how: object) -> Path:
-        made = samples.recording(self.samples, f"best-{name}", **{"seconds": 30, "bursts": BURSTS, **how})
+    def add(self, name: str, **how: Any) -> Path:
+        made = samples.recording(self.samples, f"best-{name}", **{"seconds": 30.0, "bursts": BURSTS, **how})
         return self.process(Path(shutil.copy(made, self.root / name)))
 
     def process(self, path: Path) -> Path:
@@ -195,9 +197,9 @@ def test_a_video_that_cannot_be_read_is_left_out_and_counted(library: Library, t
 def test_a_video_found_damaged_while_cutting_makes_room_for_another(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cut = stage.render_clip
+    cut = render_clip
 
-    def cut_or_fail(source, *rest, **more):  # type: ignore[no-untyped-def]
+    def cut_or_fail(source: Any, *rest: Any, **more: Any) -> Any:
         if source.path.name == "wide.mp4":
             raise CorruptMedia("a hole")
         return cut(source, *rest, **more)
@@ -209,7 +211,7 @@ def test_a_video_found_damaged_while_cutting_makes_room_for_another(
 
 
 def test_a_full_disk_is_nobodys_fault(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_rest, **_more) -> None:  # type: ignore[no-untyped-def]
+    def fail(*_rest: Any, **_more: Any) -> None:
         raise DiskFull("full")
 
     monkeypatch.setattr(stage, "render_clip", fail)
@@ -297,7 +299,7 @@ def test_the_asset_finds_its_library_by_its_key_and_shows_the_cuts(library: Libr
     assert made.metadata["clips"].value == 2 and made.metadata["videos"].value == 2
     assert len(made.metadata["cuts"].value.records) == 2
     sheet = (library.output / library.names[2]).read_bytes()
-    shown = made.metadata["contact_sheet_file"].value
+    shown = str(made.metadata["contact_sheet_file"].value)
     assert Path(shown).read_bytes() == sheet
     assert made.metadata["contact_sheet"] == picture("sheet", Path(shown), "one picture per clip")["sheet"]
     checks = result.get_asset_check_evaluations()

@@ -6,6 +6,8 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
+
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.system.file_locks import file_lock, remove_left_locks
 
@@ -32,7 +34,9 @@ def hold(lock: Path, ready: object) -> None:
         signal.pause()
 
 
-def test_one_at_a_time_holds_a_lock_while_another_removes_what_is_left(tmp_path: Path, monkeypatch) -> None:
+def test_one_at_a_time_holds_a_lock_while_another_removes_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("content_pipeline.system.file_locks.TRY_AGAIN_S", 0.0005)
     counter, locks = tmp_path / "counter", tmp_path / "locks"
     counter.write_text("0")

@@ -68,6 +68,6 @@ def test_results_larger_than_a_pipe_arrive_whole() -> None:
 def test_whoever_stops_listening_leaves_no_process_behind() -> None:
     results = parallel_map(lambda _: os.getpid(), range(1000), processes=2)
     pid = next(results)
-    results.close()
+    results.close()  # type: ignore[attr-defined]
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

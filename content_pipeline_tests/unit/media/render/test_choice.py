@@ -17,7 +17,7 @@ SPANS = (Span(1.2, 5.9), Span(6.1, 7.9))
 
 def _chosen(path: Path, mode: str = "auto") -> Choice:
     with open_source(path) as source:
-        return choose(source, probe(source), SPANS, RenderSettings(mode=mode))  # type: ignore[arg-type]
+        return choose(source, probe(source), SPANS, RenderSettings(mode=mode))
 
 
 @pytest.mark.parametrize(
