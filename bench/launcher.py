@@ -20,9 +20,10 @@ from bench.measure import Row, tree_cpu_s
 from bench.pretended import processed, project
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.instance import open_instance, shipped
-from content_pipeline.dagster_runtime.names import PARTITION_TAG, PROCESS_VIDEO, VIDEO_PARTITIONS
+from content_pipeline.dagster_runtime.names import PARTITION_TAG
 from content_pipeline.definitions import build_definitions
 from content_pipeline.defs.sensors import build_sensors
+from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS
 from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.launchers.local.supervisor_process import ensure_supervisor
 from content_pipeline.settings import Settings

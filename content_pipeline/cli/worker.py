@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import click
@@ -32,8 +33,9 @@ def worker(
     settings = resolve(config_file, state_dir, assignments).settings
     from content_pipeline.cli.live import LiveProgress
     from content_pipeline.dagster_runtime.instance import dagster_home
+    from content_pipeline.dagster_runtime.runs import DagsterRuns
     from content_pipeline.definitions import build_definitions
-    from content_pipeline.launchers.local.launch_queue import manifest_identity
+    from content_pipeline.execution.manifest_identity import manifest_identity
     from content_pipeline.launchers.local.supervisor import Supervisor
     from content_pipeline.launchers.local.supervisor_process import drain_supervisor, is_outdated
     from content_pipeline.library.scan import Scan
@@ -42,7 +44,8 @@ def worker(
     os.environ["DAGSTER_HOME"] = str(home)
     nothing_yet = Scan(Path.cwd(), (), (), {})
     watcher = LiveProgress(nothing_yet, quiet=background)
-    supervisor = Supervisor(home, settings, build_definitions, watcher, idle_seconds if background else None)
+    make_runs = partial(DagsterRuns, compose=build_definitions)
+    supervisor = Supervisor(home, settings, make_runs, watcher, idle_seconds if background else None)
     in_place_of_another = not background or is_outdated(home, manifest_identity(settings))
     if in_place_of_another:  # what it does is finished, or handed over
         drain_supervisor(home)

@@ -13,8 +13,9 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY, JOB_TAG, job_tag, job_tag_of, parse_job_tag
+from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY, JOB_TAG, job_tag_of
 from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, code_of, named, printable
+from content_pipeline.execution.names import job_tag, parse_job_tag
 from content_pipeline.execution.worker_identity import this_worker
 from content_pipeline.library.identify import likely_key
 from content_pipeline.library.keys import library_key

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import dagster as dg
 
-from content_pipeline.dagster_runtime.names import VIDEO_PARTITIONS
 from content_pipeline.dagster_runtime.private_api import instance_ref
 from content_pipeline.errors import (
     BadSettings,
@@ -20,6 +19,7 @@ from content_pipeline.errors import (
     name_database_error,
     printable,
 )
+from content_pipeline.execution.names import VIDEO_PARTITIONS
 from content_pipeline.settings import Settings
 from content_pipeline.system.atomic_write import write_atomically
 from content_pipeline.system.private_files import private_folder, state_folder
@@ -74,11 +74,6 @@ def _named(home: Path) -> Iterator[None]:
             del os.environ["DAGSTER_HOME"]
         else:
             os.environ["DAGSTER_HOME"] = before
-
-
-def log_path(settings: Settings, name: str) -> Path:
-    """What a child prints, kept apart from Dagster's own records."""
-    return settings.state_dir.absolute() / "logs" / f"{name}.log"
 
 
 def _first_line(error: Exception) -> str:

@@ -1,14 +1,9 @@
-"""The names under which Dagster's records and ours find each other."""
+"""The tags of Dagster's runs by which ours are recognized."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-
-PROCESS_VIDEO = "process_video"
-CALIBRATE_LIBRARY = "calibrate_library"
-VIDEO_PARTITIONS = "videos"
-LIBRARY_PARTITIONS = "libraries"
 
 JOB_TAG = "content-ai/job"  # `job_id:attempt`, on a run that delivers an attempt of a job
 OWNER_TAG = "content-ai/owner"  # the process that executes a run by itself, without a launcher
@@ -20,10 +15,6 @@ PRIORITY_TAG = "dagster/priority"
 BACKFILL_PRIORITY = -10  # what can wait for the quiet hours
 
 
-def job_tag(job_id: str, attempt: int) -> str:
-    return f"{job_id}:{attempt}"
-
-
 def job_tag_of(tags: Mapping[str, str]) -> str | None:
     """The attempt that a run delivers. A run that a person executes again copies the tag, and is one by hand."""
     tag = None if PARENT_RUN_TAG in tags else tags.get(JOB_TAG)
@@ -33,8 +24,3 @@ def job_tag_of(tags: Mapping[str, str]) -> str | None:
 def owner_of(tags: Mapping[str, str]) -> str | None:
     """The process that executes a run by itself."""
     return None if PARENT_RUN_TAG in tags else tags.get(OWNER_TAG)
-
-
-def parse_job_tag(tag: str) -> tuple[str, int]:
-    job_id, _, attempt = tag.partition(":")
-    return job_id, int(attempt)

@@ -11,8 +11,8 @@ import dagster as dg
 
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime import records
-from content_pipeline.dagster_runtime.names import VIDEO_PARTITIONS
 from content_pipeline.dagster_runtime.records import Finished, Record
+from content_pipeline.execution.names import VIDEO_PARTITIONS
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.restore import Remembered

@@ -12,20 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from pathlib import Path
 
 import dagster as dg
 
 from content_pipeline.dagster_runtime import private_api as internals
-from content_pipeline.dagster_runtime.names import (
-    LIBRARY_PARTITIONS,
-    PARTITION_TAG,
-    VIDEO_PARTITIONS,
-    job_tag_of,
-    parse_job_tag,
-)
+from content_pipeline.dagster_runtime.names import PARTITION_TAG, job_tag_of
 from content_pipeline.dagster_runtime.storage import shrink
-from content_pipeline.launchers.local.launch_queue import LaunchQueue
+from content_pipeline.execution.names import LIBRARY_PARTITIONS, VIDEO_PARTITIONS, parse_job_tag
 from content_pipeline.library.retention import forget_old
 from content_pipeline.manifest.lifecycle import FINISHED
 from content_pipeline.manifest.manifest import Manifest
@@ -35,18 +28,21 @@ from content_pipeline.settings import Settings
 ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 RUNS_AT_A_TIME = 500
 
+LaunchedRuns = Callable[[], frozenset[str]]  # asked late: a run may be launched meanwhile
+
 
 def forget_all_old(
     settings: Settings,
     manifest: Manifest,
     instance: dg.DagsterInstance,
     before: datetime,
+    launched: LaunchedRuns,
     alive: Callable[[], None] = lambda: None,
 ) -> dict[str, int]:
     """In the manifest and in Dagster's records; what was removed, counted. `alive` is called as it gets on."""
     removed = forget_old(settings, manifest, before)
     superseded_before = datetime.now(UTC) - timedelta(days=settings.schedule.keep_superseded_days)
-    removed["runs"] = forget_runs(instance, manifest, before, max(before, superseded_before), alive)
+    removed["runs"] = forget_runs(instance, manifest, before, max(before, superseded_before), launched, alive)
     internals.forget_ticks(instance, before)
     shrink(instance)
     return removed
@@ -57,13 +53,14 @@ def forget_runs(
     manifest: Manifest,
     before: datetime,
     superseded_before: datetime,
+    launched: LaunchedRuns,
     alive: Callable[[], None] = lambda: None,
 ) -> int:
     """Delete the runs that are not needed; returns how many."""
     needed = internals.runs_with_latest_events(instance)
     if needed is None:  # a storage that cannot tell which runs are safe to delete
         return 0
-    history = _History(instance, manifest, needed, before)
+    history = _History(instance, manifest, needed, before, launched)
     needless = [run for some in _ended_runs(instance, superseded_before) for run in history.needless(some)]
     for run_id in needless:
         internals.delete_run(instance, run_id)
@@ -81,12 +78,13 @@ def _ended_runs(instance: dg.DagsterInstance, before: datetime) -> Iterator[Sequ
 
 @dataclass(frozen=True)
 class _History:
-    """`needed` are the runs that hold the latest of something."""
+    """`needed` are the runs that hold the latest of something, `launched` those that a launcher is not done with."""
 
     instance: dg.DagsterInstance
     manifest: Manifest
     needed: frozenset[str]
     before: datetime
+    launched: LaunchedRuns
 
     def needless(self, records: Sequence[dg.RunRecord]) -> list[str]:
         unfinished = self._unfinished(records)
@@ -114,7 +112,7 @@ class _History:
 
     @cached_property
     def _launched(self) -> frozenset[str]:
-        return LaunchQueue(Path(self.instance.root_directory)).run_ids()
+        return self.launched()
 
     @cached_property
     def _partitions(self) -> frozenset[str]:

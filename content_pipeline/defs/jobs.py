@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from content_pipeline.dagster_runtime.names import CALIBRATE_LIBRARY, PROCESS_VIDEO
 from content_pipeline.defs.upkeep import build_upkeep_jobs
+from content_pipeline.execution.names import CALIBRATE_LIBRARY, PROCESS_VIDEO
 from content_pipeline.settings import Settings
 
 BEST_OF = "best_of_library"

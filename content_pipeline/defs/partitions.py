@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from content_pipeline.dagster_runtime.names import LIBRARY_PARTITIONS, VIDEO_PARTITIONS
+from content_pipeline.execution.names import LIBRARY_PARTITIONS, VIDEO_PARTITIONS
 from content_pipeline.library.keys import library_key
 
 VIDEOS = dg.DynamicPartitionsDefinition(name=VIDEO_PARTITIONS)

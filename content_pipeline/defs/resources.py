@@ -1,4 +1,4 @@
-"""What assets are given: the workbench, opened in the process that runs them."""
+"""What assets are given: the stage context, opened in the process that runs them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import dagster as dg
 
 from content_pipeline.artifacts import ArtifactStore, Maker
-from content_pipeline.dagster_runtime.names import PARTITION_TAG, job_tag, parse_job_tag
+from content_pipeline.dagster_runtime.names import PARTITION_TAG
 from content_pipeline.errors import EnvironmentalError
+from content_pipeline.execution.names import job_tag, parse_job_tag
 from content_pipeline.execution.run_context import RunContext, current_run
 from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.manifest import Manifest

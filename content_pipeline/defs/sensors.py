@@ -10,16 +10,11 @@ from pathlib import Path
 import dagster as dg
 
 from content_pipeline.dagster_runtime.dispatch import DueRun, due_runs
-from content_pipeline.dagster_runtime.names import (
-    CALIBRATE_LIBRARY,
-    JOB_TAG,
-    PRIORITY_TAG,
-    PROCESS_VIDEO,
-    VIDEO_PARTITIONS,
-)
+from content_pipeline.dagster_runtime.names import JOB_TAG, PRIORITY_TAG
 from content_pipeline.dagster_runtime.rebuild import rebuild
 from content_pipeline.defs.partitions import register_libraries
 from content_pipeline.errors import PipelineError, printable
+from content_pipeline.execution.names import CALIBRATE_LIBRARY, PROCESS_VIDEO, VIDEO_PARTITIONS
 from content_pipeline.launchers.local.reconcile import REBUILD_BUDGET_S, reconcile
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.model import JobKind

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import dagster as dg
 
@@ -10,6 +11,7 @@ from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY
 from content_pipeline.dagster_runtime.run_retention import forget_all_old
 from content_pipeline.errors import PipelineError, printable
 from content_pipeline.execution.run_context import current_run
+from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.library.scan import scan
 from content_pipeline.library.verify_content import scrub
 from content_pipeline.manifest.model import Terms
@@ -52,7 +54,8 @@ def _retention(settings: Settings) -> dg.JobDefinition:
     def forget_old_history(context: dg.OpExecutionContext) -> None:
         before = datetime.now(UTC) - timedelta(days=settings.schedule.keep_days)
         manifest, alive = open_manifest(settings), current_run().reporter.alive
-        removed = forget_all_old(settings, manifest, context.instance, before, alive)
+        launched = LaunchQueue(Path(context.instance.root_directory)).run_ids
+        removed = forget_all_old(settings, manifest, context.instance, before, launched, alive)
         context.log.info(", ".join(f"{count} {what}" for what, count in removed.items()) + " removed")
 
     @dg.job(name=RETENTION, description="Deletes old history, unused artifacts and logs.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from content_pipeline.execution.outcome import Outcome
+from content_pipeline.execution.runs import RunStatus
 from content_pipeline.library.plan import OWN_COPIES
 from content_pipeline.manifest.model import Job, Result
 from content_pipeline.stage import VIDEO_STAGES
@@ -47,7 +48,7 @@ class ActiveJob:
 
     @property
     def succeeded(self) -> bool:
-        return self.run_status == "SUCCESS" and self.failure is None
+        return self.run_status == RunStatus.SUCCEEDED and self.failure is None
 
     @property
     def told_everything(self) -> bool:
@@ -57,7 +58,7 @@ class ActiveJob:
     @property
     def stopped(self) -> bool:
         """On purpose: by a wish in the manifest, or in Dagster."""
-        return self.stop_by_s is not None or self.run_status == "CANCELED"
+        return self.stop_by_s is not None or self.run_status == RunStatus.CANCELLED
 
     @property
     def size_bytes(self) -> int | None:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from content_pipeline.dagster_runtime.names import PROCESS_VIDEO, parse_job_tag
+from content_pipeline.execution.launch import Launch
+from content_pipeline.execution.names import PROCESS_VIDEO, parse_job_tag
 from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.execution.worker_identity import is_gone
-from content_pipeline.launchers.local.launch_queue import Launch
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, JobKind, Request

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dagster as dg
-
-from content_pipeline.dagster_runtime.instance import open_instance
-from content_pipeline.dagster_runtime.names import PARTITION_TAG, job_tag
-from content_pipeline.dagster_runtime.runs import Runs
 from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, named, printable
+from content_pipeline.execution.names import job_tag
 from content_pipeline.execution.reporter import PipeReporter
 from content_pipeline.execution.run_context import RunContext
+from content_pipeline.execution.runs import RunBackend, RunHandle, RunStatus
 from content_pipeline.failpoints import reached
 from content_pipeline.library.identify import identify
 from content_pipeline.library.space import check_space
@@ -42,7 +40,7 @@ class Assignment:
     cores: int = 1
 
 
-def child_main(errand: Assignment, settings: Settings, runs: Runs, send: Send) -> None:
+def child_main(errand: Assignment, settings: Settings, runs: RunBackend, send: Send) -> None:
     """Nothing that goes wrong here goes unsaid: only a process that dies is a crash."""
     sender = PipeReporter(send)
     try:
@@ -65,23 +63,21 @@ def child_main(errand: Assignment, settings: Settings, runs: Runs, send: Send) -
 class _ChildRun:
     errand: Assignment
     settings: Settings
-    runs: Runs
+    runs: RunBackend
     manifest: Manifest
     sender: PipeReporter
     send: Send
 
     def carry_out(self) -> None:
         video = None if self.errand.job is None else self._prepare(self.errand.job)
-        with open_instance(self.settings) as instance:
-            run = self._run(instance, video)
-            if run.is_finished:
-                status = run.status  # terminated while it waited
-            else:
-                self._announce(instance, run, video)
-                self._recall_finished_stages(run, instance)
-                status = self.runs.execute(instance, run, self._context())
+        with closing(self._run(video)) as run:
+            status = run.status
+            if status is RunStatus.UNFINISHED:  # else it was terminated while it waited
+                self._announce(run, video)
+                self._recall_finished_stages(run)
+                status = run.execute(self._context())
         reached("run_ended")
-        if status is dg.DagsterRunStatus.FAILURE and not self.sender.reported_failure and video is not None:
+        if status is RunStatus.FAILED and not self.sender.reported_failure and video is not None:
             raise RuntimeError(f"Dagster ended the run {run.run_id} as failed outside of a stage")
         self.send({"is": "ended", "run_status": status.value, **self._content(video)})
 
@@ -93,27 +89,28 @@ class _ChildRun:
         self.send({"is": "identified", "key": video.key, "bytes": video.size_bytes})
         return video
 
-    def _run(self, instance: dg.DagsterInstance, video: KnownVideo | None) -> dg.DagsterRun:
+    def _run(self, video: KnownVideo | None) -> RunHandle:
         job = self.errand.job
         if self.errand.run_id is None:
             assert job is not None and video is not None, "an errand is a job, a run, or both"
-            return self.runs.create(instance, video.key, job_tag(job.job_id, job.claim_count))
-        run = instance.get_run_by_id(self.errand.run_id)
+            return self.runs.create(video.key, job_tag(job.job_id, job.claim_count))
+        run = self.runs.find(self.errand.run_id)
         if run is None:
             raise Outdated(f"the run {self.errand.run_id} was deleted")
-        if video is not None and run.tags.get(PARTITION_TAG) != video.key:
-            raise Outdated(f"{printable(video.path)} is the video {video.key}, not {run.tags.get(PARTITION_TAG)}")
+        if video is not None and run.partition_key != video.key:
+            run.close()
+            raise Outdated(f"{printable(video.path)} is the video {video.key}, not {run.partition_key}")
         return run
 
-    def _announce(self, instance: dg.DagsterInstance, run: dg.DagsterRun, video: KnownVideo | None) -> None:
+    def _announce(self, run: RunHandle, video: KnownVideo | None) -> None:
         self.send({"is": "run", "run_id": run.run_id})
         if self.errand.job is not None and video is not None:
             self.manifest.report_run(self.errand.job.lease, run.run_id, video.key)
         reached("run_created")
 
-    def _recall_finished_stages(self, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
+    def _recall_finished_stages(self, run: RunHandle) -> None:
         """Of a run that goes on: the stages that another process finished, in its records."""
-        for stage, key in self.runs.finished_stages(instance, run).items():
+        for stage, key in run.finished_stages().items():
             self.send({"is": "recalled", "stage": stage, "key": key})
 
     def _context(self) -> RunContext:
@@ -139,3 +136,8 @@ def _identify(job: Job, manifest: Manifest, alive: Callable[[], None]) -> KnownV
         if not root.is_dir():
             raise LibraryOffline(f"{printable(root)} does not exist") from error
         raise
+
+
+def log_path(settings: Settings, name: str) -> Path:
+    """What a child prints, kept apart from Dagster's own records."""
+    return settings.state_dir.absolute() / "logs" / f"{name}.log"

@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from content_pipeline.dagster_runtime.runs import Runs
 from content_pipeline.errors import DatabaseAway, RetryPolicy, Stalled, WorkerCrashed, printable
 from content_pipeline.execution.active_job import ActiveJob
 from content_pipeline.execution.child import Assignment, child_main
 from content_pipeline.execution.child_pool import Ended, Pool, Said, Task
 from content_pipeline.execution.outcome import Outcome, Watcher
 from content_pipeline.execution.rescue import Moment
+from content_pipeline.execution.runs import RunBackend
 from content_pipeline.execution.watchdog import Turns, stall_limit_s
 from content_pipeline.execution.worker_identity import this_worker
 from content_pipeline.failpoints import reached
@@ -42,7 +42,7 @@ STOP_GRACE_S = 10.0
 
 class JobExecutor:
     def __init__(
-        self, settings: Settings, manifest: Manifest, runs: Runs, slots: int, watcher: Watcher, on_end: OnEnd
+        self, settings: Settings, manifest: Manifest, runs: RunBackend, slots: int, watcher: Watcher, on_end: OnEnd
     ) -> None:
         self.id = this_worker()
         self._settings = settings
@@ -64,7 +64,7 @@ class JobExecutor:
     def held(self) -> dict[str, ActiveJob]:
         return dict(self._held)
 
-    def start(self, held: ActiveJob, errand: Assignment, settings: Settings, runs: Runs, log_path: Path) -> int:
+    def start(self, held: ActiveJob, errand: Assignment, settings: Settings, runs: RunBackend, log_path: Path) -> int:
         """Give an errand to a child; returns its pid."""
         if not self._held:
             self._beaten = Moment()  # its lease is fresh

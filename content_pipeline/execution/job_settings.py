@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from content_pipeline.dagster_runtime.runs import Compose, Runs
 from content_pipeline.errors import BadSettings
+from content_pipeline.execution.runs import MakeRuns, RunBackend
 from content_pipeline.library.recipe import recipe_of
 from content_pipeline.manifest.model import Job
 from content_pipeline.settings import Settings
@@ -17,8 +17,8 @@ DIFFERENT_AT_ONCE = 8
 class JobSettings:
     """What Dagster sees is built here once for all children with the same settings, before they are forked."""
 
-    def __init__(self, compose: Compose) -> None:
-        self._compose = compose
+    def __init__(self, make_runs: MakeRuns) -> None:
+        self._make_runs = make_runs
         self._runs = lru_cache(DIFFERENT_AT_ONCE)(self._prepared)
         self._hash = lru_cache(DIFFERENT_AT_ONCE)(lambda settings: recipe_of(settings).config_hash)
 
@@ -33,10 +33,10 @@ class JobSettings:
         """Asked inside a claim, so it has to be quick."""
         return self._hash(self.of(job, settings))
 
-    def runs_with(self, settings: Settings) -> Runs:
+    def runs_with(self, settings: Settings) -> RunBackend:
         return self._runs(settings)
 
-    def _prepared(self, settings: Settings) -> Runs:
-        runs = Runs(settings, self._compose)
+    def _prepared(self, settings: Settings) -> RunBackend:
+        runs = self._make_runs(settings)
         runs.prepare()
         return runs

@@ -7,13 +7,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from content_pipeline.dagster_runtime.instance import log_path
-from content_pipeline.dagster_runtime.runs import Compose, Runs
 from content_pipeline.execution.active_job import ActiveJob
-from content_pipeline.execution.child import Assignment
+from content_pipeline.execution.child import Assignment, log_path
 from content_pipeline.execution.job_executor import JobExecutor
 from content_pipeline.execution.job_settings import JobSettings
 from content_pipeline.execution.outcome import Outcome, Watcher
+from content_pipeline.execution.runs import MakeRuns
 from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
 from content_pipeline.failpoints import reached
 from content_pipeline.manifest.breaker import Breaker
@@ -28,11 +27,11 @@ INTERRUPTED = "interrupted; the next call continues it"
 
 
 class Worker:
-    def __init__(self, settings: Settings, manifest: Manifest, compose: Compose, watcher: Watcher) -> None:
+    def __init__(self, settings: Settings, manifest: Manifest, make_runs: MakeRuns, watcher: Watcher) -> None:
         self._settings = settings
         self._manifest = manifest
-        self._runs = Runs(settings, compose)
-        self._of_jobs = JobSettings(compose)
+        self._runs = make_runs(settings)
+        self._of_jobs = JobSettings(make_runs)
         self._watcher = watcher
         self._executor = JobExecutor(settings, manifest, self._runs, settings.worker_count, watcher, self._ended)
         self._waiting: list[str] | None = None

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,13 +102,15 @@ class Batch:
             self._watcher.expect(self._waiting(max_jobs))
         if job_ids is not None and not job_ids:
             return  # and Dagster was never loaded
-        from content_pipeline.dagster_runtime.runs import Runs
+        from content_pipeline.dagster_runtime.runs import DagsterRuns
         from content_pipeline.execution.queue_worker import Worker
+        from content_pipeline.launchers.local.abandoned_runs import close_all_abandoned
 
-        Runs(self._settings, compose).close_abandoned()
+        close_all_abandoned(self._settings, self.manifest)
         artifacts = ArtifactStore(self._settings.state_dir.absolute() / "artifacts")
         artifacts.sweep()
-        worker = Worker(self._settings, self.manifest, compose, OutcomeRecorder(self))
+        make_runs = partial(DagsterRuns, compose=compose)
+        worker = Worker(self._settings, self.manifest, make_runs, OutcomeRecorder(self))
         self.manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
         try:
             worker.work(job_ids, max_jobs, self.paused)

@@ -16,8 +16,9 @@ import pytest
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.dispatch import due_runs
 from content_pipeline.dagster_runtime.instance import dagster_home
-from content_pipeline.dagster_runtime.names import JOB_TAG, PROCESS_VIDEO
+from content_pipeline.dagster_runtime.names import JOB_TAG
 from content_pipeline.definitions import build_definitions
+from content_pipeline.execution.names import PROCESS_VIDEO
 from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.launchers.local.supervisor_process import ensure_supervisor
 from content_pipeline.library.scan import scan

@@ -19,10 +19,11 @@ import pytest
 from content_pipeline.cli.live import LiveProgress
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.dispatch import due_runs
-from content_pipeline.dagster_runtime.names import CALIBRATE_LIBRARY, JOB_TAG
+from content_pipeline.dagster_runtime.names import JOB_TAG
 from content_pipeline.definitions import build_definitions
 from content_pipeline.errors import BadSettings, NoCurves, RetryPolicy, UnknownLibrary
 from content_pipeline.execution.calibrating import BeingCalibrated, Calibrated, Calibrator, Paused, Stopped
+from content_pipeline.execution.names import CALIBRATE_LIBRARY
 from content_pipeline.execution.outcome import Outcome
 from content_pipeline.library.keys import library_key
 from content_pipeline.library.plan import Action

@@ -111,7 +111,7 @@ def test_a_child_that_hangs_is_ended_as_stalled_and_the_run_goes_on(game: Launch
     stalled, succeeded = game.manifest.attempts(job.job_id)
     assert (stalled.outcome, stalled.error_code, succeeded.outcome) == ("failed", "stalled", "succeeded")
     assert "no progress in energy for" in stalled.error
-    assert "failpoints.py" in stalled.error and "workbench.py" in stalled.error, "where it hung, and who called that"
+    assert "failpoints.py" in stalled.error and "context.py" in stalled.error, "where it hung, and who called that"
     assert any("no progress in energy" in message for message in game.messages(run))
     assert not _lives(child)
     assert game.manifest.check() == []

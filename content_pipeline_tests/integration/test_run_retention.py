@@ -14,11 +14,13 @@ from dagster._core.test_utils import instance_for_test
 
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.instance import open_instance
-from content_pipeline.dagster_runtime.names import JOB_TAG, PARTITION_TAG, PROCESS_VIDEO, VIDEO_PARTITIONS
+from content_pipeline.dagster_runtime.launches import launch_of
+from content_pipeline.dagster_runtime.names import JOB_TAG, PARTITION_TAG
 from content_pipeline.dagster_runtime.run_retention import forget_runs
 from content_pipeline.dagster_runtime.storage import shrink
 from content_pipeline.defs.checks import check_spec
-from content_pipeline.launchers.local.launch_queue import LaunchQueue, launch_of
+from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS
+from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Request, Result
 from content_pipeline.manifest.open import open_manifest
@@ -99,7 +101,8 @@ def instance(request: pytest.FixtureRequest, settings: Settings) -> Iterator[dg.
 def forget(instance: dg.DagsterInstance, manifest: Manifest, old: bool = True, superseded: bool = True) -> int:
     """As if it were a little later (`old`: much later)."""
     later, earlier = datetime.now(UTC) + SOON, datetime.now(UTC) - SOON
-    return forget_runs(instance, manifest, later if old else earlier, later if superseded else earlier)
+    launched = LaunchQueue(Path(instance.root_directory)).run_ids
+    return forget_runs(instance, manifest, later if old else earlier, later if superseded else earlier, launched)
 
 
 def runs(instance: dg.DagsterInstance) -> set[str]:

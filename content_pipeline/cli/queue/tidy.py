@@ -92,9 +92,10 @@ def _prune(settings: Settings, manifest: Manifest, before: datetime) -> dict[str
         return {**forget_old(settings, manifest, before), "runs": 0}
     from content_pipeline.dagster_runtime.instance import open_instance
     from content_pipeline.dagster_runtime.run_retention import forget_all_old
+    from content_pipeline.launchers.local.launch_queue import LaunchQueue
 
     with open_instance(settings) as instance:
-        return forget_all_old(settings, manifest, instance, before)
+        return forget_all_old(settings, manifest, instance, before, LaunchQueue(Path(instance.root_directory)).run_ids)
 
 
 @click.command()

@@ -4,12 +4,13 @@ from typing import Any
 
 import dagster as dg
 
-from content_pipeline.dagster_runtime.names import job_tag_of, parse_job_tag
+from content_pipeline.dagster_runtime.names import job_tag_of
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import UnknownLibrary
 from content_pipeline.execution.calibrating import BeingCalibrated, Calibrated, Calibrator
+from content_pipeline.execution.names import parse_job_tag
 from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.manifest import Manifest

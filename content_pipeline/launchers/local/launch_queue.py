@@ -15,19 +15,13 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-import dagster as dg
-
-from content_pipeline.dagster_runtime.names import PARTITION_TAG, PRIORITY_TAG, job_tag_of, owner_of
-from content_pipeline.errors import BadSettings
+from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.worker_identity import is_in_this_place
-from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, Settings, load
-from content_pipeline.settings.database_url import slow_digest
-from content_pipeline.settings.value_types import expand_home
 from content_pipeline.system.atomic_write import write_atomically
 from content_pipeline.system.file_locks import try_lock
 from content_pipeline.system.private_files import private_file, private_folder
@@ -35,93 +29,8 @@ from content_pipeline.system.private_files import private_file, private_folder
 FOLDER = "launches"
 # What Dagster calls a run. Other files in the folder are not ours.
 _RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-DB_VARIABLE = f"{ENV_PREFIX}DB"
 HUNG_S = 30.0  # at least: it is busy loading when it starts
 LAST_CHANCE_S = 3.0
-CARRIED_BEFORE = "somebody before"
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A run that is to be executed. `worker`, `pid` and `log` are known once somebody carried it."""
-
-    run_id: str
-    job_name: str
-    partition_key: str | None = None
-    job_tag: str | None = None
-    assets: tuple[str, ...] = ()
-    priority: int = 0
-    launched_at: float = 0.0
-    environment: dict[str, str] = field(default_factory=dict)
-    database: str | None = None  # of its manifest; None when the settings could not be read
-    folder: str = "/"
-    worker: str | None = None
-    pid: int | None = None
-    log: str | None = None
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Launch:
-        return cls(**{**value, "assets": tuple(value["assets"])})
-
-
-def launch_of(run: dg.DagsterRun) -> Launch:
-    """What a supervisor needs to know; settings reach it the way they reached the process that launches."""
-    environment = {
-        name: value for name, value in os.environ.items() if name.startswith(ENV_PREFIX) and name != DB_VARIABLE
-    }
-    config = expand_home(Path(environment.get(f"{ENV_PREFIX}CONFIG", CONFIG_FILE_NAME))).absolute()
-    if config.exists():
-        environment[f"{ENV_PREFIX}CONFIG"] = str(config)
-    return Launch(
-        run_id=run.run_id,
-        job_name=run.job_name,
-        partition_key=run.tags.get(PARTITION_TAG),
-        job_tag=job_tag_of(run.tags),
-        worker=CARRIED_BEFORE if run.status is dg.DagsterRunStatus.STARTED else owner_of(run.tags),
-        assets=tuple(sorted(key.to_user_string() for key in run.asset_selection or ())),
-        priority=int(run.tags.get(PRIORITY_TAG, "0")),
-        launched_at=time.time(),
-        environment=environment,
-        database=_database_here(),
-        folder=str(Path.cwd()),
-    )
-
-
-def database_of(settings: Settings) -> str:
-    """Which database holds the manifest; the same whatever its password is. libpq's own variables count."""
-    return _with_libpq(str(settings.manifest_url), settings, secrets=False)
-
-
-def manifest_identity(settings: Settings) -> str:
-    """Which manifest, and with which password: differs when either does, and gives away none.
-
-    libpq's own variables count, `PGPASSWORD` among them; its files need not: they are read anew each time.
-    """
-    return _with_libpq(settings.manifest_url.identity, settings, secrets=True)
-
-
-def _with_libpq(address: str, settings: Settings, secrets: bool) -> str:
-    url = settings.manifest_url
-    libpq = sorted(item for item in os.environ.items() if item[0].startswith("PG"))
-    if not secrets:
-        libpq = [item for item in libpq if item[0] != "PGPASSWORD"]
-    return address if url.is_sqlite or not libpq else f"{address}#{slow_digest(repr(libpq), str(url))}"
-
-
-def current_manifest() -> str | None:
-    """The identity of the manifest that the settings name here and now; None when they cannot be read."""
-    return _if_readable(manifest_identity)
-
-
-def _database_here() -> str | None:
-    return _if_readable(database_of)
-
-
-def _if_readable(ask: Callable[[Settings], str]) -> str | None:
-    try:
-        return ask(load().settings)
-    except BadSettings:
-        return None
 
 
 class LaunchQueue:
@@ -130,7 +39,7 @@ class LaunchQueue:
 
     def add(self, launch: Launch, lasting: bool = True) -> None:
         """A run that is launched twice is one launch; the later word counts."""
-        write_atomically(self._entry(launch.run_id), json.dumps(asdict(launch)).encode(), lasting)
+        write_atomically(self._entry(launch.run_id), json.dumps(launch.as_json()).encode(), lasting)
 
     def note_child(self, launch: Launch, worker: str, pid: int, log: Path) -> Launch:
         carried = replace(launch, worker=worker, pid=pid, log=str(log))

@@ -8,9 +8,10 @@ import dagster as dg
 
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.dagster_runtime.rebuild import rebuild
-from content_pipeline.dagster_runtime.runs import adopt, close_abandoned
+from content_pipeline.execution.manifest_identity import database_of
 from content_pipeline.execution.rescue import rescue_orphans
-from content_pipeline.launchers.local.launch_queue import LaunchQueue, database_of
+from content_pipeline.launchers.local.abandoned_runs import adopt, close_abandoned
+from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.launchers.local.supervisor_process import IDLE_S, ensure_supervisor
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import Settings

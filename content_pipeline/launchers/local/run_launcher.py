@@ -9,7 +9,8 @@ from typing import Any
 
 import dagster as dg
 
-from content_pipeline.dagster_runtime.names import JOB_TAG, owner_of, parse_job_tag
+from content_pipeline.dagster_runtime.launches import launch_of
+from content_pipeline.dagster_runtime.names import JOB_TAG, owner_of
 from content_pipeline.dagster_runtime.private_api import (
     CheckRunHealthResult,
     ConfigurableClass,
@@ -20,7 +21,8 @@ from content_pipeline.dagster_runtime.private_api import (
     WorkerStatus,
 )
 from content_pipeline.dagster_runtime.runs import is_abandoned
-from content_pipeline.launchers.local.launch_queue import LaunchQueue, launch_of
+from content_pipeline.execution.names import parse_job_tag
+from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.launchers.local.supervisor_process import IDLE_S, ensure_supervisor
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.operator_ops import JobFilter

@@ -17,19 +17,22 @@ from pathlib import Path
 from types import FrameType
 
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.dagster_runtime.instance import log_path
-from content_pipeline.dagster_runtime.names import parse_job_tag
-from content_pipeline.dagster_runtime.runs import Compose, Runs
+from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.errors import BadSettings, EnvironmentalError, PipelineError, printable
 from content_pipeline.execution.active_job import ActiveJob
 from content_pipeline.execution.admission import Admitted, NotYet, Refused, admit, is_whole
-from content_pipeline.execution.child import Assignment
+from content_pipeline.execution.child import Assignment, log_path
 from content_pipeline.execution.job_executor import JobExecutor
 from content_pipeline.execution.job_settings import JobSettings
+from content_pipeline.execution.launch import Launch
+from content_pipeline.execution.manifest_identity import database_of, manifest_identity
+from content_pipeline.execution.names import parse_job_tag
 from content_pipeline.execution.outcome import Outcome, Watcher
 from content_pipeline.execution.rescue import rescue_orphans
+from content_pipeline.execution.runs import MakeRuns
 from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
-from content_pipeline.launchers.local.launch_queue import Launch, LaunchQueue, database_of, manifest_identity
+from content_pipeline.launchers.local.abandoned_runs import adopt
+from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.launchers.local.supervisor_process import build
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.open import open_manifest
@@ -52,17 +55,17 @@ class Supervisor:
     """`idle_s`: how long to stay without work; None means for ever."""
 
     def __init__(
-        self, home: Path, settings: Settings, compose: Compose, watcher: Watcher, idle_s: float | None
+        self, home: Path, settings: Settings, make_runs: MakeRuns, watcher: Watcher, idle_s: float | None
     ) -> None:
         self._launch_queue = LaunchQueue(home)
         self._database = database_of(settings)
         self._settings = settings
         self._idle_s = idle_s
         self._manifest = open_manifest(settings, patience_s=settings.queue.give_up_s)
-        self._runs = Runs(settings, compose)
+        self._runs = make_runs(settings)
         self._watcher = watcher
         self._executor = JobExecutor(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)
-        self._of_jobs = JobSettings(compose)
+        self._of_jobs = JobSettings(make_runs)
         self._waiting: dict[str, _Waiting] = {}
         self._carried: dict[str, Launch] = {}
         self._busy_s = time.monotonic()
@@ -148,7 +151,8 @@ class Supervisor:
         """What a supervisor before this one left behind: its jobs come back, its runs go on."""
         rescue_orphans(self._manifest)
         self._sweep()
-        self._runs.adopt(self._launch_queue)
+        with open_instance(self._settings) as instance:
+            adopt(instance, self._launch_queue)
 
     def _sweep(self) -> None:
         ArtifactStore(self._settings.state_dir.absolute() / "artifacts").sweep()

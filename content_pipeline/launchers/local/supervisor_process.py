@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import content_pipeline
+from content_pipeline.execution.manifest_identity import current_manifest
 from content_pipeline.execution.worker_identity import is_in_this_place, send_signal
-from content_pipeline.launchers.local.launch_queue import LaunchQueue, current_manifest
+from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.system.private_files import private_file
 
 IDLE_S = 300.0

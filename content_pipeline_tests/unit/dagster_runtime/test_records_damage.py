@@ -13,8 +13,8 @@ import dagster as dg
 import pytest
 
 from content_pipeline.dagster_runtime.instance import open_instance
-from content_pipeline.dagster_runtime.names import VIDEO_PARTITIONS
 from content_pipeline.errors import DagsterHomeBroken
+from content_pipeline.execution.names import VIDEO_PARTITIONS
 from content_pipeline.settings import Settings, load
 
 FILES = ["history/runs.db", "history/event_log.db", "schedules/schedules.db"]

@@ -1,0 +1,36 @@
+"""A launch: a run that somebody asked to have executed, as a plain record that any launcher can carry."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Launch:
+    """`worker`, `pid` and `log` are known once a worker executed it.
+
+    No password is in it: a worker has the manifest's from its own environment. `database` says which manifest the
+    launch belongs to, so that a worker of another one does not execute it.
+    """
+
+    run_id: str
+    job_name: str
+    partition_key: str | None = None
+    job_tag: str | None = None
+    assets: tuple[str, ...] = ()
+    priority: int = 0
+    launched_at: float = 0.0
+    environment: dict[str, str] = field(default_factory=dict)
+    database: str | None = None  # of its manifest; None when the settings could not be read
+    folder: str = "/"
+    worker: str | None = None
+    pid: int | None = None
+    log: str | None = None
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Launch:
+        return cls(**{**value, "assets": tuple(value["assets"])})
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)

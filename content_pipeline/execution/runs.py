@@ -1,0 +1,68 @@
+"""What execution asks of Dagster's runs, and nothing more: the child executes one, its parent speaks of them.
+
+Implemented in `dagster_runtime/runs.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Protocol
+
+from content_pipeline.execution.run_context import RunContext
+from content_pipeline.settings import Settings
+
+
+class RunStatus(StrEnum):
+    """How a run ended, by Dagster's records."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    UNFINISHED = "unfinished"  # it waits or runs
+
+
+class RunHandle(Protocol):
+    """One run, in the process that executes it."""
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def partition_key(self) -> str | None: ...
+
+    @property
+    def status(self) -> RunStatus: ...
+
+    def finished_stages(self) -> Mapping[str, str]:
+        """Of a run that goes on: the stages that another process finished, and their keys."""
+
+    def execute(self, run_context: RunContext) -> RunStatus:
+        """Execute it here; one that was started before goes on after the steps that it finished."""
+
+    def close(self) -> None: ...
+
+
+class RunBackend(Protocol):
+    """Every process opens records of its own: nothing that is open crosses a fork."""
+
+    def prepare(self) -> None:
+        """Build once, before children are forked, what each of them needs."""
+
+    def create(self, video_key: str, job_tag: str) -> RunHandle:
+        """A run that this process executes by itself."""
+
+    def find(self, run_id: str) -> RunHandle | None: ...
+
+    def announce_cancel(self, run_id: str) -> None:
+        """A run is about to be stopped on purpose; unannounced, it would count as a failure."""
+
+    def end_as_failed(self, run_id: str, why: str) -> None: ...
+
+    def end_as_cancelled(self, run_id: str, why: str) -> None: ...
+
+    def note(self, run_id: str, message: str) -> None:
+        """Add a line to the run's log."""
+
+
+MakeRuns = Callable[[Settings], RunBackend]

@@ -1,0 +1,59 @@
+"""Runs that nobody executes any more: launched ones are put into the queue again, a dead command's are ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+
+from content_pipeline.dagster_runtime import private_api as internals
+from content_pipeline.dagster_runtime.instance import open_instance
+from content_pipeline.dagster_runtime.launches import launch_of
+from content_pipeline.dagster_runtime.names import owner_of
+from content_pipeline.dagster_runtime.runs import is_abandoned
+from content_pipeline.execution.names import PROCESS_VIDEO
+from content_pipeline.launchers.local.launch_queue import LaunchQueue
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.settings import Settings
+
+ENQUEUEING_S = 10.0
+LAUNCHED = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, *LAUNCHED]
+
+
+def adopt(instance: dg.DagsterInstance, launch_queue: LaunchQueue) -> int:
+    """Enqueue the launched runs that are not in the queue: whoever launched them died before doing so.
+
+    What was launched a moment ago may still be on its way into the queue.
+    """
+    launched = [*LAUNCHED, dg.DagsterRunStatus.CANCELING]
+    before = datetime.now(UTC) - timedelta(seconds=ENQUEUEING_S)
+    runs = instance.get_runs(dg.RunsFilter(statuses=launched, updated_before=before))
+    known = launch_queue.run_ids()
+    missing = [run for run in runs if run.run_id not in known and owner_of(run.tags) is None]
+    for run in missing:
+        launch_queue.add(launch_of(run))
+        if run.status is dg.DagsterRunStatus.CANCELING:
+            launch_queue.ask_to_stop(run.run_id)
+    return len(missing)
+
+
+def close_abandoned(
+    instance: dg.DagsterInstance, launch_queue: LaunchQueue, manifest: Manifest, statuses: Sequence[dg.DagsterRunStatus]
+) -> int:
+    """End the runs whose process is gone, unless a supervisor goes on with them."""
+    runs = instance.get_runs(dg.RunsFilter(job_name=PROCESS_VIDEO, statuses=list(statuses)))
+    launched = launch_queue.run_ids()
+    abandoned = [run for run in runs if run.run_id not in launched and is_abandoned(run, manifest)]
+    for run in abandoned:
+        internals.report_worker_died(instance, run, "The process that executed this run is gone.")
+    return len(abandoned)
+
+
+def close_all_abandoned(settings: Settings, manifest: Manifest) -> int:
+    """End every run whose process is gone, so that none stays started for ever."""
+    with open_instance(settings) as instance:
+        launch_queue = LaunchQueue(Path(instance.root_directory))
+        return close_abandoned(instance, launch_queue, manifest, UNFINISHED)
