@@ -15,8 +15,7 @@ from bench.measure import PROJECT, Row, cost_of, cost_of_command
 from bench.pretended import processed, project
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.manifest.database import open_engine
-from content_pipeline.manifest.publications import Publications
-from content_pipeline.manifest.videos import VideoStore
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.settings import Settings
 from content_pipeline.stages.context import StageContext
 
@@ -89,9 +88,9 @@ def _cache_hours(folder: Path, settings: Settings) -> None:
     curves, info = _an_hour(folder)
     info = replace(info, duration_s=3600.0, video=None)
     processed(folder / "hours" / "library", settings, HOURS)
-    engine = open_engine(settings.manifest_url)
-    videos, artifacts = VideoStore(engine), ArtifactStore(settings.state_dir.absolute() / "artifacts")
-    bench = StageContext(settings, artifacts, videos, Publications(engine))
+    manifest = Manifest(open_engine(settings.manifest_url))
+    videos, artifacts = manifest.videos, ArtifactStore(settings.state_dir.absolute() / "artifacts")
+    bench = StageContext(settings, artifacts, videos, manifest.publications)
     for number, video in enumerate(videos.of_library(folder / "hours" / "library")):
         assert video.full is not None
         shifted = (

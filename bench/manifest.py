@@ -57,7 +57,7 @@ def _longest_wait(folder: Path) -> Row:
 def _longest_operation_s(path: Path) -> float:
     fork, url = multiprocessing.get_context("fork"), f"sqlite:///{path}"
     manifest = Manifest(open_engine(url))
-    manifest.enqueue(_requests(WRITERS * JOBS_EACH))
+    manifest.jobs.enqueue(_requests(WRITERS * JOBS_EACH))
     longest = fork.SimpleQueue()
     writers = [fork.Process(target=_write_in_a_row, args=(url, longest)) for _ in range(WRITERS)]
     for writer in writers:
@@ -65,7 +65,7 @@ def _longest_operation_s(path: Path) -> float:
     found = max(longest.get() for _ in writers)
     for writer in writers:
         writer.join()
-    manifest.engine.dispose()
+    manifest.close()
     return float(found)
 
 
@@ -73,9 +73,9 @@ def _write_in_a_row(url: str, longest: Any) -> None:
     manifest, took_s = Manifest(open_engine(url)), []
     for _ in range(JOBS_EACH):
         began = time.perf_counter()
-        (job,) = manifest.claim("bench")
+        (job,) = manifest.jobs.claim("bench")
         claimed = time.perf_counter()
-        manifest.succeed(job.lease, Result())
+        manifest.jobs.succeed(job.lease, Result())
         took_s += [claimed - began, time.perf_counter() - claimed]
     longest.put(max(took_s))
 
@@ -86,9 +86,9 @@ def _rows_of(database: str, many_url: str, few_url: str, plain: Path) -> Iterato
     plain_s = _plain_enqueue(few_url, MANY // share) * share
     many, few = Manifest(open_engine(many_url)), Manifest(open_engine(few_url))
     requests = _requests(MANY)
-    took_s = _seconds(lambda: many.enqueue(requests))
+    took_s = _seconds(lambda: many.jobs.enqueue(requests))
     few.reset()
-    few.enqueue(_requests(FEW))
+    few.jobs.enqueue(_requests(FEW))
     yield Row(f"enqueue {MANY:,} jobs, {database}", took_s, plain_s, "s", 1, "row by row")
     yield Row(f"enqueue at {JOBS_A_SECOND:,} jobs/s, {database}", took_s, MANY / JOBS_A_SECOND, "s", 1)
     yield Row(
@@ -99,11 +99,11 @@ def _rows_of(database: str, many_url: str, few_url: str, plain: Path) -> Iterato
         0.1,
         "no lease, no history",
     )
-    for name, one in (("claim", _claim), ("counts", Manifest.counts)):
+    for name, one in (("claim", _claim), ("counts", lambda manifest: manifest.jobs.counts())):
         large, small = _p99_ms(one, many, few)
         yield Row(f"{name}, p99 at {MANY:,} and {FEW:,}, {database}", large, small, "ms", 0.5, f"itself at {FEW:,}")
     for manifest in (many, few):
-        manifest.engine.dispose()
+        manifest.close()
 
 
 def _requests(number: int) -> list[Request]:
@@ -131,12 +131,12 @@ def _p99_ms(one: Callable[[Manifest], object], many: Manifest, few: Manifest) ->
 
 
 def _claim(manifest: Manifest) -> None:
-    assert manifest.claim("bench")
+    assert manifest.jobs.claim("bench")
 
 
 def _work(manifest: Manifest) -> None:
-    for job in manifest.claim("bench"):
-        manifest.succeed(job.lease, Result())
+    for job in manifest.jobs.claim("bench"):
+        manifest.jobs.succeed(job.lease, Result())
 
 
 def _plain_enqueue(url: str, number: int) -> float:

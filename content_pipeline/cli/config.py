@@ -53,12 +53,11 @@ def show(as_json: bool, config_file: str | None, state_dir: str | None, assignme
 
 def _applied(settings: Settings) -> list[Applied]:
     """What libraries have in place of the settings. No manifest is made for it, and one that fails hides no setting."""
-    from content_pipeline.manifest.calibrations import Calibrations
     from content_pipeline.manifest.database import Access
     from content_pipeline.manifest.open import open_manifest
 
     try:
-        return Calibrations(open_manifest(settings, Access.READ).engine).all()
+        return open_manifest(settings, Access.READ).calibrations.all()
     except PipelineError as error:
         print_note(f"The applied calibrations cannot be read: {error}")
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -45,7 +46,7 @@ def show_plan(request: Request) -> int:
     return 0
 
 
-def describe(planned: LibraryPlan, found: Scan, request: Request, costs: list[dict[str, Any]]) -> dict[str, Any]:
+def describe(planned: LibraryPlan, found: Scan, request: Request, costs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     from content_pipeline.library.plan import expected_seconds
     from content_pipeline.library.space import free_bytes, needed_bytes
 

@@ -18,8 +18,6 @@ from content_pipeline.cli.printing import counted, print_document, print_error, 
 from content_pipeline.errors import EnvironmentalError, LibraryOffline, MissingFile, hint_for, printable
 from content_pipeline.library.keys import canonical_path
 from content_pipeline.library.scan import Scan, scan
-from content_pipeline.manifest.calibrations import Calibrations
-from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services.planning import own_output_filter
@@ -125,8 +123,8 @@ def find_recordings(request: Request, access: Access = Access.MAKE) -> Scan | No
     try:
         found = scan(request.target, request.settings.library, own_output_filter(request.settings, access))
     except MissingFile as error:
-        catalog = Catalog(open_manifest(request.settings, Access.READ).engine)
-        known = catalog.signatures_under(canonical_path(request.target))
+        manifest = open_manifest(request.settings, Access.READ)
+        known = manifest.videos.signatures_under(canonical_path(request.target))
         if known:
             videos = counted(len(known), "video")
             raise LibraryOffline(f"{error}, but the manifest knows {videos} there: is it mounted?") from error
@@ -153,7 +151,7 @@ def announce(found: Scan, settings: Settings) -> None:
     """Before the work: what was found and what was passed over."""
     print_passed_over(found, settings)
     try:
-        applied = Calibrations(open_manifest(settings).engine).of_library(found.root)
+        applied = open_manifest(settings).calibrations.of_library(found.root)
     except EnvironmentalError:
         return  # told of when the batch begins
     if applied is not None and applied.counts_for(settings):

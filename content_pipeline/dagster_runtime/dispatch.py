@@ -23,7 +23,6 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, JobKind
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.operator_ops import JobFilter
-from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import ScheduleSettings, Settings
 
 OPEN = [
@@ -59,7 +58,7 @@ def due_runs(
     if room <= 0:
         return []
     lowest = None if is_quiet(settings.schedule, now) else BACKFILL_PRIORITY + 1
-    jobs = [job for job in manifest.due(room + len(under_way), lowest, kind) if job.job_id not in under_way]
+    jobs = [job for job in manifest.jobs.due(room + len(under_way), lowest, kind) if job.job_id not in under_way]
     found = [_delivery(job, instance, manifest) for job in jobs[:room]]
     return [one for one in found if one is not None]
 
@@ -82,7 +81,7 @@ def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Due
     before = instance.get_run_records(dg.RunsFilter(tags={JOB_TAG: tag}))
     vain = [one for one in before if one.update_timestamp.replace(tzinfo=UTC) > job.available_at]
     if any(one.dagster_run.status is dg.DagsterRunStatus.CANCELED for one in vain):
-        manifest.cancel(JobFilter(job_ids=[job.job_id], if_possible=True))  # a person terminated it in the queue
+        manifest.jobs.cancel(JobFilter(job_ids=[job.job_id], if_possible=True))  # a person terminated it in the queue
         return None
     if len(vain) >= MOST_VAIN_RUNS:
         _fail_in_its_place(job, RuntimeError(f"{len(vain)} runs of {key} failed before they started to work"), manifest)
@@ -93,7 +92,7 @@ def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Due
 def _partition_of(job: Job, manifest: Manifest) -> str:
     if job.kind is JobKind.CALIBRATION:
         return library_key(Path(job.library))
-    return likely_key(Path(job.subject), Path(job.library), VideoStore(manifest.engine))
+    return likely_key(Path(job.subject), Path(job.library), manifest.videos)
 
 
 def _fail_in_its_place(job: Job, error: BaseException, manifest: Manifest) -> None:
@@ -101,9 +100,9 @@ def _fail_in_its_place(job: Job, error: BaseException, manifest: Manifest) -> No
     if isinstance(error, MissingFile) and not Path(job.library).is_dir():
         error = LibraryOffline(f"{printable(job.library)} does not exist")
     kind = type(error) if isinstance(error, PipelineError) else PipelineError
-    for claimed in manifest.claim(this_worker(), kind=job.kind, job_ids=[job.job_id]):
+    for claimed in manifest.jobs.claim(this_worker(), kind=job.kind, job_ids=[job.job_id]):
         stage = "calibration" if job.kind is JobKind.CALIBRATION else "fingerprint"
-        manifest.fail(claimed.lease, code_of(error), str(error), kind.policy, stage)
+        manifest.jobs.fail(claimed.lease, code_of(error), str(error), kind.policy, stage)
 
 
 def is_quiet(schedule: ScheduleSettings, now: datetime) -> bool:

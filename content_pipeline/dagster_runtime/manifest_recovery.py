@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from content_pipeline.errors import counted
-from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.settings import Settings
 
@@ -24,7 +23,7 @@ def has_dagster_home(settings: Settings) -> bool:
 
 def recover(settings: Settings, manifest: Manifest) -> Rebuilt | None:
     """Rebuild a manifest that knows no video at all, although Dagster does. None when there was nothing to do."""
-    if not Catalog(manifest.engine).is_empty() or not has_dagster_home(settings):
+    if not manifest.videos.is_empty() or not has_dagster_home(settings):
         return None
     rebuilt = rebuild_from_home(settings, manifest)
     return rebuilt if rebuilt.videos else None

@@ -13,10 +13,9 @@ from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime import records
 from content_pipeline.dagster_runtime.records import Finished, Record
 from content_pipeline.execution.names import VIDEO_PARTITIONS
-from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.restore import Remembered
-from content_pipeline.manifest.transitions import in_chunks
+from content_pipeline.manifest.statements import in_chunks
 from content_pipeline.stage import VIDEO_STAGES
 
 REASON = "rebuilt from Dagster's records"
@@ -40,7 +39,7 @@ class Rebuilt:
 
 def missing_keys(instance: dg.DagsterInstance, manifest: Manifest) -> list[str]:
     """The videos that Dagster knows and the manifest does not."""
-    known = Catalog(manifest.engine).keys()
+    known = manifest.videos.keys()
     return [key for key in instance.get_dynamic_partitions(VIDEO_PARTITIONS) if key not in known]
 
 

@@ -108,7 +108,7 @@ class _History:
     def _unfinished(self, records: Sequence[dg.RunRecord]) -> set[str | None]:
         """The jobs of these runs that somebody still has to do."""
         ids = [job_id for record in records if (job_id := _job_id(record)) is not None]
-        return {job.job_id for job in self.manifest.list(JobFilter(job_ids=ids)) if job.status not in FINISHED}
+        return {job.job_id for job in self.manifest.jobs.list(JobFilter(job_ids=ids)) if job.status not in FINISHED}
 
     @cached_property
     def _launched(self) -> frozenset[str]:

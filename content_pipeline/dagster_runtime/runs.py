@@ -147,7 +147,7 @@ def is_abandoned(run: dg.DagsterRun, manifest: Manifest) -> bool:
         return is_gone(owner)
     job_id, attempt = parse_job_tag(tag)
     try:
-        job = manifest.get(job_id)
+        job = manifest.jobs.get(job_id)
     except UnknownJob:
         return False  # of another manifest, or cleared: nothing is known
     return job.status is not State.RUNNING or job.claim_count != attempt

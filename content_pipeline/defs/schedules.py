@@ -11,7 +11,6 @@ from content_pipeline.defs.partitions import register_libraries
 from content_pipeline.defs.upkeep import NIGHTLY_BACKFILL, RETENTION, SCRUB
 from content_pipeline.execution.names import CALIBRATE_LIBRARY
 from content_pipeline.library.keys import canonical_path
-from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.media.selection.tuning import target_of
 from content_pipeline.settings import Settings
@@ -85,7 +84,7 @@ def _weekly_calibration(settings: Settings, current: Callable[[], Settings]) -> 
 def _one_run_each(context: dg.ScheduleEvaluationContext, settings: Settings) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """A run of this week for every watched library."""
     watched = {canonical_path(folder) for folder in settings.library.folders}
-    libraries = [root for root in Catalog(open_manifest(settings).engine).libraries() if root in watched]
+    libraries = [root for root in open_manifest(settings).libraries.roots() if root in watched]
     if not libraries:
         yield dg.SkipReason("No watched library has videos yet.")
         return

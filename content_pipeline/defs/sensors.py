@@ -50,7 +50,7 @@ def _watch_libraries(current: Current, interval_s: int) -> dg.SensorDefinition:
         if not settings.library.folders:
             return dg.SkipReason("No folder is watched: set `library.folders`, or start `content-ai dev --watch`.")
         planner = Planner(settings)
-        if planner.catalog.is_empty() and rebuild(context.instance, planner.manifest, REBUILD_BUDGET_S).left:
+        if planner.manifest.videos.is_empty() and rebuild(context.instance, planner.manifest, REBUILD_BUDGET_S).left:
             return dg.SkipReason("The manifest is empty; it is being rebuilt from Dagster's records first.")
         seen = json.loads(context.cursor) if context.cursor else {}
         looks = {folder: _look(planner, settings, folder, seen) for folder in settings.library.folders}

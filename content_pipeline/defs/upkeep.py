@@ -16,7 +16,6 @@ from content_pipeline.library.scan import scan
 from content_pipeline.library.verify_content import scrub
 from content_pipeline.manifest.model import Terms
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.services.planning import Planner, own_output_filter
 from content_pipeline.settings import Settings
 
@@ -68,7 +67,7 @@ def _retention(settings: Settings) -> dg.JobDefinition:
 def _scrub(settings: Settings) -> dg.JobDefinition:
     @dg.op
     def read_again(context: dg.OpExecutionContext) -> None:
-        known = VideoStore(open_manifest(settings).engine)
+        known = open_manifest(settings).videos
         report = scrub(known, settings.schedule.scrub_share, random.random, current_run().reporter.alive)
         for path in report.changed:
             context.log.warning(f"changed, although size and times are the same: {printable(path)}")

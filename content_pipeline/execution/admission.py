@@ -19,7 +19,6 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, JobKind, Request
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.transitions import UnknownJob
-from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.stage import VIDEO_STAGES
 
 BY_HAND = "a run was started by hand"
@@ -62,7 +61,7 @@ def is_whole(launch: Launch) -> bool:
 def admit(launch: Launch, manifest: Manifest, worker_id: str, hash_of: Callable[[Job], str]) -> Decision:
     if not is_about_a_video(launch):
         return Admitted(None)
-    claim = partial(manifest.claim, worker_id, hash_of=hash_of)
+    claim = partial(manifest.jobs.claim, worker_id, hash_of=hash_of)
     if launch.job_tag is not None:
         job_id, attempt = parse_job_tag(launch.job_tag)
         why = _why_needless(_current(manifest, job_id), attempt, carried_before=launch.worker is not None)
@@ -75,8 +74,8 @@ def admit(launch: Launch, manifest: Manifest, worker_id: str, hash_of: Callable[
     wanted = _asked_for_by_hand(launch, manifest)
     if isinstance(wanted, Refused):
         return wanted
-    if manifest.breakers():
-        manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
+    if manifest.breakers.all():
+        manifest.breakers.close()  # a person asks for it: try at once, and pause again if need be
     claimed = claim(job_ids=[wanted.job_id], now_due=True)
     return Admitted(claimed[0]) if claimed else NotYet("another worker claimed it first")
 
@@ -84,10 +83,10 @@ def admit(launch: Launch, manifest: Manifest, worker_id: str, hash_of: Callable[
 def _current(manifest: Manifest, job_id: str) -> Job | None:
     """The job, brought back first if whoever holds it is gone."""
     try:
-        job = manifest.get(job_id)
+        job = manifest.jobs.get(job_id)
         if job.worker_id is not None and is_gone(job.worker_id):
             rescue_orphans(manifest)
-            job = manifest.get(job_id)
+            job = manifest.jobs.get(job_id)
     except UnknownJob:
         return None
     return job
@@ -108,7 +107,7 @@ def _why_needless(job: Job | None, attempt: int, carried_before: bool) -> str | 
 
 def _asked_for_by_hand(launch: Launch, manifest: Manifest) -> Job | Refused:
     key = str(launch.partition_key)
-    jobs = manifest.list(JobFilter(video_key=key))
+    jobs = manifest.jobs.list(JobFilter(video_key=key))
     current = [again for job in jobs if (again := _current(manifest, job.job_id)) is not None]
     if not current:
         return _enqueued(key, manifest)
@@ -124,19 +123,19 @@ def _asked_for_by_hand(launch: Launch, manifest: Manifest) -> Job | Refused:
     job_filter = JobFilter(job_ids=[job.job_id], if_possible=True)
     match job.status:
         case State.SUCCEEDED:
-            manifest.mark_dirty(job_filter, BY_HAND)
+            manifest.jobs.mark_dirty(job_filter, BY_HAND)
         case State.FAILED:
-            manifest.retry(job_filter, BY_HAND)
+            manifest.jobs.retry(job_filter, BY_HAND)
         case State.CANCELLED | State.DISCARDED:
-            manifest.resume(job_filter)
+            manifest.jobs.resume(job_filter)
     return job
 
 
 def _enqueued(key: str, manifest: Manifest) -> Job | Refused:
     """The job of a video that is known but has none: it was cleared, or never enqueued."""
-    paths = VideoStore(manifest.engine).with_key(key)
+    paths = manifest.videos.with_key(key)
     if not paths:
         return Refused(f"no file is known for the video {key}; watch its folder, or run `content-ai process` on it")
-    manifest.enqueue([Request(str(paths[0].path), str(paths[0].root), video_key=key)])
-    job = manifest.find(JobKind.PROCESSING, str(paths[0].path))
+    manifest.jobs.enqueue([Request(str(paths[0].path), str(paths[0].root), video_key=key)])
+    job = manifest.jobs.find(JobKind.PROCESSING, str(paths[0].path))
     return Refused(f"the job of {key} was removed at this moment; try again") if job is None else job

@@ -28,13 +28,11 @@ from content_pipeline.execution.worker_identity import is_gone, this_worker
 from content_pipeline.failpoints import reached
 from content_pipeline.library.keys import canonical_path
 from content_pipeline.library.recipe import calibrated_recipe
-from content_pipeline.manifest.calibrations import Applied, Calibrations
-from content_pipeline.manifest.catalog import Catalog
+from content_pipeline.manifest.calibrations import Applied
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, JobKind, Lease, Request, Result
 from content_pipeline.manifest.transitions import LostLease
-from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
 from content_pipeline.stage import StageName
 from content_pipeline.stages.calibration import Library, calibration, values_to_try
@@ -101,7 +99,7 @@ class Calibrator:
         library = self.library(folder)
         values_to_try(self.settings, library.applied)  # what cannot be asked for is refused before there is a job
         rescue_orphans(self.manifest)
-        found, claimed = self.manifest.ask_and_claim(self._request(folder), reason, this_worker())
+        found, claimed = self.manifest.jobs.ask_and_claim(self._request(folder), reason, this_worker())
         reached("calibration_claimed")
         if claimed is None:
             raise self._why_not(found)
@@ -114,7 +112,7 @@ class Calibrator:
 
     def take(self, job_id: str) -> Calibrated | None:
         """Do a job that was asked for before; None when it cannot be claimed, or not yet."""
-        job = self.manifest.get(job_id)
+        job = self.manifest.jobs.get(job_id)
         if job.worker_id is not None and is_gone(job.worker_id):
             rescue_orphans(self.manifest)
         claimed = self._claim([job_id])
@@ -132,16 +130,15 @@ class Calibrator:
     def library(self, folder: Path) -> Library:
         """What is known of the library with this folder."""
         root = canonical_path(folder)
-        engine = self.manifest.engine
-        files = VideoStore(engine).of_library(root)
-        unread = Catalog(engine).unidentified(root)
+        files = self.manifest.videos.of_library(root)
+        unread = self.manifest.libraries.unidentified(root)
         if not files and not unread:
             raise UnknownLibrary(f"no video is known of the library {printable(root)}{self._where_it_is(root)}")
-        return Library(root, files, unread, Calibrations(engine).of_library(root))
+        return Library(root, files, unread, self.manifest.calibrations.of_library(root))
 
     def _where_it_is(self, root: Path) -> str:
         """A folder inside a library, or around some, is none of its own."""
-        known = Catalog(self.manifest.engine).libraries()
+        known = self.manifest.libraries.roots()
         near = [str(one) for one in known if one in root.parents or root in one.parents]
         return f"; its recordings belong to {', '.join(map(printable, near))}" if near else ""
 
@@ -159,7 +156,7 @@ class Calibrator:
         )
 
     def _claim(self, job_ids: list[str] | None) -> Job | None:
-        claimed = self.manifest.claim(this_worker(), 1, JobKind.CALIBRATION, job_ids)
+        claimed = self.manifest.jobs.claim(this_worker(), 1, JobKind.CALIBRATION, job_ids)
         reached("calibration_claimed")
         return claimed[0] if claimed else None
 
@@ -173,13 +170,13 @@ class Calibrator:
         except Exception as error:
             known = named(error)
             policy = type(known).policy if isinstance(known, PipelineError) else PipelineError.policy
-            self.manifest.fail(lease, code_of(known), str(known), policy, STAGE)
+            self.manifest.jobs.fail(lease, code_of(known), str(known), policy, STAGE)
             raise
         except BaseException:
             if self.stop_for_good:
-                self.manifest.stop_cancelled(lease)
+                self.manifest.jobs.stop_cancelled(lease)
             else:
-                self.manifest.release(lease, "the worker was asked to stop")
+                self.manifest.jobs.release(lease, "the worker was asked to stop")
             raise
 
     def _work(self, job: Job) -> Calibrated:
@@ -190,8 +187,8 @@ class Calibrator:
         applied = _as_applied(job.library, settings, result)
         if applied is not None:  # so that a plan can tell what changed
             recipe = calibrated_recipe(settings, applied)
-            Catalog(self.manifest.engine).remember_recipe(recipe.config_hash, recipe.as_json())
-        if not self.manifest.succeed_calibrating(job.lease, _result(result, applied, meter), applied):
+            self.manifest.recipes.remember(recipe.config_hash, recipe.as_json())
+        if not self.manifest.calibrations.succeed_job(job.lease, _result(result, applied, meter), applied):
             raise _stopped(job.lease)
         reached("calibration_committed")
         return Calibrated(result, applied)
@@ -214,8 +211,8 @@ class Calibrator:
         return StageContext(
             settings=settings,
             artifacts=ArtifactStore(settings.state_dir.absolute() / "artifacts", settings.queue.lease_s),
-            videos=VideoStore(self.manifest.engine),
-            publications=self.manifest.publications(),
+            videos=self.manifest.videos,
+            publications=self.manifest.publications,
             progress=progress,
             cores=self.cores,
         )
@@ -253,11 +250,11 @@ class _Heartbeat:
         self.progress(stage, fraction)
         if not self._last.is_past(self.every_s):
             return
-        renewal = self.manifest.renew(self.lease.worker_id, [self.lease])
+        renewal = self.manifest.jobs.renew(self.lease.worker_id, [self.lease])
         self._last = Moment()
         if renewal.lost:
             raise LostLease(f"the lease on job {self.lease.job_id} was lost while it was worked on")
         if renewal.cancelled:
-            self.manifest.stop_cancelled(self.lease)
+            self.manifest.jobs.stop_cancelled(self.lease)
             raise _stopped(self.lease)
-        self.manifest.report_progress(self.lease, {"stage": stage, "fraction": round(fraction, 2)})
+        self.manifest.jobs.report_progress(self.lease, {"stage": stage, "fraction": round(fraction, 2)})

@@ -20,7 +20,7 @@ from content_pipeline.library.space import check_space
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_in_a_child
-from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.settings import Settings
 from content_pipeline.settings.job_options import settings_for
 
@@ -105,7 +105,7 @@ class _ChildRun:
     def _announce(self, run: RunHandle, video: KnownVideo | None) -> None:
         self.send({"is": "run", "run_id": run.run_id})
         if self.errand.job is not None and video is not None:
-            self.manifest.report_run(self.errand.job.lease, run.run_id, video.key)
+            self.manifest.jobs.report_run(self.errand.job.lease, run.run_id, video.key)
         reached("run_created")
 
     def _recall_finished_stages(self, run: RunHandle) -> None:
@@ -120,7 +120,7 @@ class _ChildRun:
         return RunContext(self.sender, job.force_id, self.errand.cores, job.lease)
 
     def _content(self, video: KnownVideo | None) -> dict[str, Any]:
-        content = None if video is None else VideoStore(self.manifest.engine).at(video.path)
+        content = None if video is None else self.manifest.videos.at(video.path)
         return {
             "quick": None if content is None else content.quick,
             "full": None if content is None else content.full,
@@ -131,7 +131,7 @@ class _ChildRun:
 def _identify(job: Job, manifest: Manifest, alive: Callable[[], None]) -> KnownVideo:
     path, root = Path(job.subject), Path(job.library)
     try:
-        return identify(path, root, VideoStore(manifest.engine), alive)
+        return identify(path, root, manifest.videos, alive)
     except MissingFile as error:
         if not root.is_dir():
             raise LibraryOffline(f"{printable(root)} does not exist") from error

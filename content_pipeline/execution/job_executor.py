@@ -26,7 +26,6 @@ from content_pipeline.execution.runs import RunBackend
 from content_pipeline.execution.watchdog import Turns, stall_limit_s
 from content_pipeline.execution.worker_identity import this_worker
 from content_pipeline.failpoints import reached
-from content_pipeline.manifest.database_retry import be_patient
 from content_pipeline.manifest.lifecycle import Move, State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, Lease
@@ -125,7 +124,7 @@ class JobExecutor:
         if held.succeeded:
             return self._succeed(held, lease)
         if held.stopped:
-            self.with_database_retry(lambda: self._manifest.stop_cancelled(lease))
+            self.with_database_retry(lambda: self._manifest.jobs.stop_cancelled(lease))
             return replace(outcome, status="cancelled")
         if held.failure is not None:
             return self._fail(held, lease, held.failure)
@@ -148,18 +147,18 @@ class JobExecutor:
             return self._release(held, lease, f"a run of {', '.join(held.stage_keys) or 'nothing'} ended")
         reached("before_commit")
         result = held.result()
-        self.with_database_retry(lambda: self._manifest.succeed(lease, result, held.job))
+        self.with_database_retry(lambda: self._manifest.jobs.succeed(lease, result, held.job))
         reached("committed")
         return replace(held.outcome, status="succeeded")
 
     def _release(self, held: ActiveJob, lease: Lease, reason: str) -> Outcome:
-        self.with_database_retry(lambda: self._manifest.release(lease, reason))
+        self.with_database_retry(lambda: self._manifest.jobs.release(lease, reason))
         return replace(held.outcome, status="pending", note=reason)
 
     def _fail(self, held: ActiveJob, lease: Lease, failure: dict[str, Any]) -> Outcome:
         code, message, policy = failure["code"], failure["message"], RetryPolicy(failure["policy"])
         decision = self.with_database_retry(
-            lambda: self._manifest.fail(lease, code, message, policy, failure["stage"], held.cost)
+            lambda: self._manifest.jobs.fail(lease, code, message, policy, failure["stage"], held.cost)
         )
         failed = decision.move is Move.FAIL
         return replace(
@@ -177,8 +176,8 @@ class JobExecutor:
             f"{path}: the worker died ({_how(event)}); see its log {event.task.log_path}. "
             f"To reproduce: content-ai process --input {path} --workers 1"
         )
-        self.with_database_retry(lambda: self._manifest.crashed(job.lease, str(error)))
-        status = self._manifest.get(job.job_id).status
+        self.with_database_retry(lambda: self._manifest.jobs.crashed(job.lease, str(error)))
+        status = self._manifest.jobs.get(job.job_id).status
         return replace(held.outcome, status=str(status), error_code=error.code, error=str(error), hint=error.hint)
 
     # --- staying alive
@@ -188,7 +187,7 @@ class JobExecutor:
         leases = [held.job.lease for held in self._held.values() if held.job is not None]
         if not leases or not self._beaten.is_past(self._settings.queue.heartbeat_s):
             return
-        renewal = self.with_database_retry(lambda: self._manifest.renew(self.id, leases))
+        renewal = self.with_database_retry(lambda: self._manifest.jobs.renew(self.id, leases))
         self._beaten = Moment()
         for held in list(self._held.values()):
             if held.job is None:
@@ -199,7 +198,7 @@ class JobExecutor:
                 self.stop(held)
             if held.progress is not None and not held.lost:
                 with contextlib.suppress(LostLease):  # the next heartbeat hears of it, and stops the child
-                    self._manifest.report_progress(held.job.lease, held.progress)
+                    self._manifest.jobs.report_progress(held.job.lease, held.progress)
                 held.progress = None
 
     def with_database_retry(self, call: Callable[[], Answer]) -> Answer:
@@ -259,7 +258,7 @@ class JobExecutor:
         """
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        be_patient(self._manifest.engine, 0.0)  # who ends does not wait
+        self._manifest.set_retry_time(0.0)  # who ends does not wait
         for held in self._held.values():
             if held.launched:
                 self._pool.signal(held.name, signal.SIGKILL)
@@ -274,10 +273,10 @@ class JobExecutor:
 
     def _release_all(self) -> None:
         """Asked of the manifest, not of `_held`: an interruption may have come right after a claim."""
-        for job in self._manifest.list(JobFilter(status=State.RUNNING)):
+        for job in self._manifest.jobs.list(JobFilter(status=State.RUNNING)):
             if job.worker_id == self.id:
                 with contextlib.suppress(LostLease):  # someone else has it already
-                    self._manifest.release(job.lease, "the worker was asked to stop")
+                    self._manifest.jobs.release(job.lease, "the worker was asked to stop")
 
 
 def _how(event: Ended) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from content_pipeline.errors import PipelineError, hint_for
-from content_pipeline.manifest.catalog import JobSummary
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import JobSummary
 from content_pipeline.stage import VIDEO_STAGES
 
 

@@ -70,7 +70,7 @@ class Worker:
     def _claim(self) -> Job | None:
         """The next job that is due; of named ones, a window at a time."""
         claim = partial(
-            self._manifest.claim, self._executor.id, hash_of=lambda job: self._of_jobs.hash_of(job, self._settings)
+            self._manifest.jobs.claim, self._executor.id, hash_of=lambda job: self._of_jobs.hash_of(job, self._settings)
         )
         if self._waiting is None:
             return next(iter(self._executor.with_database_retry(claim)), None)
@@ -84,14 +84,14 @@ class Worker:
     def _has_more(self, paused: Sequence[Breaker]) -> bool:
         """Whether jobs are left that can still be claimed, now or after their back-off, and that no pause holds up."""
         if self._waiting is not None:
-            left = [job for job in self._manifest.list(JobFilter(job_ids=self._waiting)) if job.status in CLAIMABLE]
-            self._waiting = [job.job_id for job in left]
+            waiting = self._manifest.jobs.list(JobFilter(job_ids=self._waiting))
+            self._waiting = [job.job_id for job in waiting if job.status in CLAIMABLE]
         elif not paused:
-            counts = self._manifest.counts()[JobKind.PROCESSING]
+            counts = self._manifest.jobs.counts()[JobKind.PROCESSING]
             return any(counts[state] for state in CLAIMABLE)
         else:
             queued = [JobFilter(kind=JobKind.PROCESSING, status=state) for state in CLAIMABLE]
-            left = [job for job_filter in queued for job in self._manifest.list(job_filter)]
+            left = [job for job_filter in queued for job in self._manifest.jobs.list(job_filter)]
         return any(not any(breaker.holds_up(job.library, job.error_code) for breaker in paused) for job in left)
 
     def _start(self, job: Job) -> None:

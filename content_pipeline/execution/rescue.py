@@ -18,12 +18,12 @@ def rescue_orphans(manifest: Manifest) -> list[Job]:
     When the clock was set, or the machine slept, all leases are overdue at one moment: a worker that is awake here
     gets a little time to renew its own. One that is stopped, or lives elsewhere, gets none: its lease has decided.
     """
-    late = {worker for worker in manifest.overdue_workers() if is_awake(worker)}
+    late = {worker for worker in manifest.jobs.overdue_workers() if is_awake(worker)}
     last_chance_s = time.monotonic() + LAST_CHANCE_S
     while late and time.monotonic() < last_chance_s:
         time.sleep(0.1)
-        late &= set(manifest.overdue_workers())
-    return manifest.rescue(gone_among(manifest.workers()))
+        late &= set(manifest.jobs.overdue_workers())
+    return manifest.jobs.rescue(gone_among(manifest.jobs.workers()))
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from pathlib import Path
 from content_pipeline.errors import MissingFile, PipelineError
 from content_pipeline.library.keys import new_key
 from content_pipeline.library.presence import is_offline, is_there
-from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.manifest.videos import KnownVideo, Videos
 from content_pipeline.media.fingerprint import full_digest, quick_digest
 from content_pipeline.media.source import Source, open_source
 
 
-def identify(path: Path, root: Path, known: VideoStore, alive: Callable[[], None] = lambda: None) -> KnownVideo:
+def identify(path: Path, root: Path, known: Videos, alive: Callable[[], None] = lambda: None) -> KnownVideo:
     """The video at `path`, remembered. An unchanged signature reads nothing; a new file, five samples.
 
     `alive` is called while a file has to be read in full.
@@ -28,7 +28,7 @@ def identify(path: Path, root: Path, known: VideoStore, alive: Callable[[], None
     return video
 
 
-def likely_key(path: Path, root: Path, known: VideoStore) -> str:
+def likely_key(path: Path, root: Path, known: Videos) -> str:
     """The key that `identify` will most likely find, from five samples at most; nothing is remembered.
 
     Equal samples are taken for equal content here: to be sure, both files would have to be read in full.
@@ -47,7 +47,7 @@ def likely_key(path: Path, root: Path, known: VideoStore) -> str:
 
 
 def _look_closer(
-    source: Source, root: Path, before: KnownVideo | None, known: VideoStore, alive: Callable[[], None]
+    source: Source, root: Path, before: KnownVideo | None, known: Videos, alive: Callable[[], None]
 ) -> KnownVideo:
     seen = KnownVideo(source.path, root, "", str(source.signature), quick_digest(source), None)
     if (same := _same_content(seen, source, known, alive)) is not None:
@@ -57,7 +57,7 @@ def _look_closer(
     return replace(seen, key=new_key(source.path, seen.quick, known.has_key))
 
 
-def _same_content(seen: KnownVideo, source: Source, known: VideoStore, alive: Callable[[], None]) -> KnownVideo | None:
+def _same_content(seen: KnownVideo, source: Source, known: Videos, alive: Callable[[], None]) -> KnownVideo | None:
     """The same recording at another path: moved, renamed or copied. Equal samples are checked in full."""
     twins = [other for other in known.with_quick(seen.quick) if other.path != seen.path]
     if not twins:
@@ -71,7 +71,7 @@ def _same_content(seen: KnownVideo, source: Source, known: VideoStore, alive: Ca
     return None
 
 
-def _holds(video: KnownVideo, full: str, known: VideoStore, alive: Callable[[], None]) -> bool:
+def _holds(video: KnownVideo, full: str, known: Videos, alive: Callable[[], None]) -> bool:
     if video.full is not None:
         return video.full == full
     try:

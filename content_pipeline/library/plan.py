@@ -13,8 +13,8 @@ from content_pipeline.errors import BadSettings, MissingFile
 from content_pipeline.library.presence import is_offline, is_there
 from content_pipeline.library.recipe import FOLLOWS, Recipe, changes
 from content_pipeline.library.scan import Found, Scan
-from content_pipeline.manifest.catalog import JobSummary
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import JobSummary
 from content_pipeline.settings.job_options import JobOptions
 from content_pipeline.stage import VIDEO_STAGES
 

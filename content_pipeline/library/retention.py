@@ -8,7 +8,6 @@ from pathlib import Path
 
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.library.presence import is_offline
-from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.ids import ULID_PATTERN
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.settings import Settings
@@ -19,15 +18,14 @@ _LOG_NAME = re.compile(rf"({ULID_PATTERN}-\d+|run-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){
 
 def forget_old(settings: Settings, manifest: Manifest, before: datetime) -> dict[str, int]:
     """What was removed, counted."""
-    catalog = Catalog(manifest.engine)
     # Looked at before the transaction: a share that does not answer must not keep the manifest from everybody.
-    unmounted = {path for path, signature in catalog.offline().items() if is_offline(Path(path), signature)}
+    unmounted = {path for path, signature in manifest.videos.offline().items() if is_offline(Path(path), signature)}
     pruned = manifest.prune(before, spared=unmounted)
-    pruned["outputs"] = manifest.publications().forget_missing(before)
+    pruned["outputs"] = manifest.publications.forget_missing(before)
     state = settings.state_dir.absolute()
     artifacts = ArtifactStore(state / "artifacts")
     artifacts.sweep()
-    pruned["artifacts"] = artifacts.collect(catalog.stage_keys(), before.timestamp())
+    pruned["artifacts"] = artifacts.collect(manifest.artifact_keys(), before.timestamp())
     pruned["logs"] = _remove_old_logs(state / "logs", before.timestamp())
     return pruned
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from content_pipeline.errors import PipelineError
-from content_pipeline.manifest.videos import VideoStore
+from content_pipeline.manifest.videos import Videos
 from content_pipeline.media.fingerprint import matches
 from content_pipeline.media.source import open_source
 
@@ -24,7 +24,7 @@ class VerifyReport:
 
 
 def scrub(
-    known: VideoStore, share: float, random: Callable[[], float], alive: Callable[[], None] = lambda: None
+    known: Videos, share: float, random: Callable[[], float], alive: Callable[[], None] = lambda: None
 ) -> VerifyReport:
     """Read a share of all recordings in full. One that changed forgets its signature, and is done again."""
     read, unreadable = 0, 0

@@ -9,15 +9,32 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import ReadFailed, RetryPolicy
 from content_pipeline.manifest.breaker import EVERYTHING, LIBRARY, OFFLINE, STAGE, Breaker
-from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.database import Database, Transaction
+from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.schema import breakers as table
 from content_pipeline.manifest.schema import job_items
-from content_pipeline.manifest.transitions import CODE_LENGTH, ERROR_LENGTH, clean, insert_for, locked
+from content_pipeline.manifest.statements import clean, insert_for, locked
+from content_pipeline.manifest.transitions import CODE_LENGTH, ERROR_LENGTH
 
 # A drive that is unplugged or cannot be read says nothing of other libraries.
 _OF_A_LIBRARY = {OFFLINE, ReadFailed.code}
+
+
+@retry_when_away
+class Breakers:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> Sequence[Breaker]:
+        with self._database.connect() as connection:
+            return _read(connection)
+
+    def close(self) -> int:
+        """Close all of them: work goes on at once. Returns how many there were."""
+        with self._database.transaction() as tx:
+            return tx.connection.execute(sa.delete(table)).rowcount
 
 
 @dataclass(frozen=True)
@@ -65,10 +82,10 @@ def _held_up(breaker: Breaker) -> sa.ColumnElement[bool]:
 
 
 def gate(tx: Transaction) -> Gate:
-    known = read(tx.connection)
+    known = _read(tx.connection)
     if any(breaker.is_half_open(tx.now) for breaker in known):
         # Kept from here on: of several workers that claim at this moment, one may try.
-        known = read(tx.connection, keep=True)
+        known = _read(tx.connection, keep=True)
     waiting = [breaker for breaker in known if breaker.is_open(tx.now) or _is_being_tried(tx, breaker)]
     probing = [breaker for breaker in known if breaker.is_half_open(tx.now) and breaker not in waiting]
     return Gate(tuple(waiting), tuple(probing))
@@ -81,7 +98,7 @@ def _is_being_tried(tx: Transaction, breaker: Breaker) -> bool:
     return status == State.RUNNING
 
 
-def read(connection: sa.Connection, keep: bool = False) -> list[Breaker]:
+def _read(connection: sa.Connection, keep: bool = False) -> list[Breaker]:
     query = sa.select(table).order_by(table.c.scope, table.c.error_code)
     rows = connection.execute(locked(query) if keep else query)
     return [Breaker(**row._mapping) for row in rows]
@@ -97,7 +114,7 @@ def note_failure(tx: Transaction, job: Job, policy: RetryPolicy, code: str, mess
 
 def _kept(tx: Transaction, scope: str, code: str) -> Breaker:
     """The breaker, made when there is none, and kept until this transaction ends: no failure goes uncounted."""
-    fresh = insert_for(tx, table).values(**asdict(Breaker(scope, code)))
+    fresh = insert_for(tx.connection, table).values(**asdict(Breaker(scope, code)))
     upsert = fresh.on_conflict_do_update(
         index_elements=["scope", "error_code"], set_={"failures": table.c.failures}
     ).returning(table)
@@ -115,18 +132,14 @@ def _scope(job: Job, policy: RetryPolicy, code: str, stage: str | None) -> str:
 def note_success(tx: Transaction, job: Job, computed: Collection[str]) -> None:
     """A success ends every row of failures it could have been part of, and the pauses it proves needless."""
     over = sa.or_(table.c.until.is_(None), table.c.until <= tx.now)
-    for breaker in read(tx.connection):
+    for breaker in _read(tx.connection):
         if breaker.is_ended_by(job.job_id, job.library, computed, tx.now):
             this = [table.c.scope == breaker.scope, table.c.error_code == breaker.error_code]
             # Asked again in the statement: another worker may have opened it meanwhile.
             tx.connection.execute(sa.delete(table).where(*this, *([over] if breaker.is_everybodys else [])))
 
 
-def reset(tx: Transaction) -> int:
-    return tx.connection.execute(sa.delete(table)).rowcount
-
-
 def _save(tx: Transaction, breaker: Breaker) -> None:
-    statement = insert_for(tx, table).values(**asdict(breaker))
+    statement = insert_for(tx.connection, table).values(**asdict(breaker))
     changed = {name: statement.excluded[name] for name in ("failures", "openings", "until", "probe", "message")}
     tx.connection.execute(statement.on_conflict_do_update(index_elements=["scope", "error_code"], set_=changed))

@@ -12,11 +12,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from content_pipeline.manifest.database import Transaction, connected
-from content_pipeline.manifest.database_retry import patient
+from content_pipeline.manifest import worker_ops
+from content_pipeline.manifest.database import Database, Transaction
+from content_pipeline.manifest.database_retry import retry_when_away
+from content_pipeline.manifest.model import JobKind, Lease, Result
+from content_pipeline.manifest.operator_ops import JobFilter, cancel
 from content_pipeline.manifest.schema import calibrations as table
 from content_pipeline.manifest.schema import videos
-from content_pipeline.manifest.transitions import insert_for
+from content_pipeline.manifest.statements import insert_for
+from content_pipeline.manifest.transitions import fenced_job
 from content_pipeline.settings import Settings
 
 
@@ -57,7 +61,7 @@ class Reset:
     asked_to_stop: int
 
 
-@patient
+@retry_when_away
 class Calibrations:
     """A video whose file lies in several libraries follows the first of them, in order of path, that has one.
 
@@ -65,11 +69,11 @@ class Calibrations:
     again and again in turns.
     """
 
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def all(self) -> list[Applied]:
-        with connected(self._engine) as connection:
+        with self._database.connect() as connection:
             found = connection.execute(sa.select(table).order_by(table.c.library))
             return [Applied(**row._mapping) for row in found]
 
@@ -82,7 +86,7 @@ class Calibrations:
 
     def of_videos(self) -> dict[str, Applied]:
         """The same for every video that follows one, by key."""
-        with connected(self._engine) as connection:
+        with self._database.connect() as connection:
             known = {row.library: Applied(**row._mapping) for row in connection.execute(sa.select(table))}
             if not known:
                 return {}
@@ -96,13 +100,33 @@ class Calibrations:
         applied = self.of_video(video_key)
         return settings if applied is None else applied.onto(settings)
 
+    def succeed_job(self, lease: Lease, result: Result, applied: Applied | None) -> bool:
+        """End a calibration's job and apply what it found, atomically.
+
+        False when it was to stop: then it is cancelled, for whoever asked was told that nothing would be applied.
+        """
+        with self._database.transaction() as tx:
+            if fenced_job(tx, lease).cancel_requested:
+                worker_ops.stop_cancelled(tx, lease)
+                return False
+            worker_ops.succeed(tx, lease, result)
+            if applied is not None:
+                _apply(tx, applied)
+            return True
+
+    def reset(self, library: str) -> Reset:
+        """Go by the settings again: no calibration counts that was applied, waits or is being made."""
+        with self._database.transaction() as tx:
+            cancelled, asked_to_stop = cancel(tx, JobFilter(kind=JobKind.CALIBRATION, library=library))
+            return Reset(_forget(tx, library), cancelled, asked_to_stop)
+
     def _first(self, query: sa.Select[Any]) -> Applied | None:
-        with connected(self._engine) as connection:
+        with self._database.connect() as connection:
             row = connection.execute(query).first()
         return None if row is None else Applied(**row._mapping)
 
 
-def forget(tx: Transaction, library: str) -> Applied | None:
+def _forget(tx: Transaction, library: str) -> Applied | None:
     """The settings count again; returns what counted until then."""
     its = table.c.library == library
     row = tx.connection.execute(sa.select(table).where(its)).first()
@@ -110,9 +134,9 @@ def forget(tx: Transaction, library: str) -> Applied | None:
     return None if row is None else Applied(**row._mapping)
 
 
-def apply(tx: Transaction, applied: Applied) -> None:
+def _apply(tx: Transaction, applied: Applied) -> None:
     """Takes the place of what was applied to the library before."""
     values = {**asdict(applied), "applied_at": tx.now}
-    statement = insert_for(tx, table).values(values)
+    statement = insert_for(tx.connection, table).values(values)
     changed = {name: value for name, value in values.items() if name != "library"}
     tx.connection.execute(statement.on_conflict_do_update(index_elements=["library"], set_=changed))

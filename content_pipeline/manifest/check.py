@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from content_pipeline.manifest.database import snapshot
+from content_pipeline.manifest.database import Database
 from content_pipeline.manifest.lifecycle import CLAIMABLE, FINISHED, State, is_legal
 from content_pipeline.manifest.retry import PAUSE_S, backoff_s
 from content_pipeline.manifest.schema import attempts, job_counts, job_items, publications, state_transitions
@@ -41,9 +41,9 @@ class Violation:
     detail: str
 
 
-def check(engine: sa.Engine, digest_of: Callable[[str], str | None] | None = None) -> list[Violation]:
+def check(database: Database, digest_of: Callable[[str], str | None] | None = None) -> list[Violation]:
     """All that is wrong. `digest_of` gives the sha256 of an output, or None when it is not there."""
-    with snapshot(engine) as connection:
+    with database.snapshot() as connection:
         jobs = {row.job_id: row for row in _rows(connection, _JOBS)}
         histories = _by_job(connection, _TRANSITIONS)
         tries = _by_job(connection, _ATTEMPTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
 
@@ -16,7 +16,8 @@ from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import CLAIMABLE, Move, State
 from content_pipeline.manifest.model import Job, JobKind
 from content_pipeline.manifest.schema import attempts, job_items
-from content_pipeline.manifest.transitions import NO_LEASE, as_job, locked, move
+from content_pipeline.manifest.statements import locked
+from content_pipeline.manifest.transitions import NO_LEASE, as_job, move
 
 
 def claim(
@@ -97,6 +98,11 @@ def due(tx: Transaction, number: int, kind: JobKind, lowest_priority: int | None
             query = query.where(job_items.c.priority >= lowest_priority)
         found += [as_job(row) for row in tx.connection.execute(query.limit(1 if is_probe else number))]
     return gate.let_through(_in_order(found))[:number]
+
+
+def next_due(connection: sa.Connection) -> datetime | None:
+    query = sa.select(sa.func.min(job_items.c.available_at)).where(job_items.c.status.in_(list(CLAIMABLE)))
+    return connection.execute(query).scalar()
 
 
 def _in_order(jobs: Sequence[Job]) -> list[Job]:

@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseReadOnly, NoManifest, OldSchema
+from content_pipeline.manifest.counts import write_counts
 from content_pipeline.manifest.database_errors import first_line, name_failure
 from content_pipeline.manifest.database_owner import Holds, damaged, look_at_file, look_at_schema
 from content_pipeline.manifest.sqlite import BUSY_TIMEOUT_MS, FileIdentity, file_of, is_file, sqlite_engine
@@ -194,46 +195,69 @@ class Transaction:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
-@contextmanager
-def transaction(engine: sa.Engine, now: datetime | None = None) -> Iterator[Transaction]:
-    """All or nothing. On SQLite the write lock is taken at once, so that no reader has to upgrade and fail."""
-    with _turn_to_write(engine), connected(engine) as connection:
-        if engine.dialect.name == "sqlite":
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-        try:
-            yield Transaction(connection, database_now(connection) if now is None else now)
-        except BaseException:
-            connection.rollback()
-            raise
-        connection.commit()
+class Database:
+    """The manifest's database as its parts use it: connections, transactions and the time. Only they see the engine.
 
+    `clock` is given in tests; else it is the database's own. For `retry_s` an operation is tried again while the
+    database is away: see `database_retry`.
+    """
 
-def _turn_to_write(engine: sa.Engine) -> AbstractContextManager[None]:
-    if not is_file(engine):
-        return nullcontext()
-    return turn(Path(str(engine.url.database)), BUSY_TIMEOUT_MS / 1000)
+    def __init__(self, engine: sa.Engine, clock: Callable[[], datetime] | None = None) -> None:
+        self.engine = engine
+        self.retry_s = 0.0
+        self._clock = clock
 
+    @property
+    def name(self) -> str:
+        """A path, or a URL without its password."""
+        return str(_name(self.engine))
 
-@contextmanager
-def snapshot(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Read many things as they were at one moment."""
-    with connected(engine) as connection:
-        if engine.dialect.name == "sqlite":
-            connection.exec_driver_sql("BEGIN")
-        else:
-            connection = connection.execution_options(isolation_level="REPEATABLE READ")
-        yield connection
-        connection.rollback()
+    @contextmanager
+    def connect(self) -> Iterator[sa.Connection]:
+        """A connection to the manifest as it is now, whose failures have the names that workers act on."""
+        with named_failures(self.engine):
+            if is_file(self.engine):
+                _follow_file(self.engine)
+            with self.engine.connect() as connection:
+                yield connection
 
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Atomic. On SQLite the write lock is taken at once, so that no reader has to upgrade and fail."""
+        with self._place_in_write_queue(), self.connect() as connection:
+            if self.engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            try:
+                tx = Transaction(connection, self.now(connection))
+                yield tx
+                write_counts(connection, tx.counts)
+            except BaseException:
+                connection.rollback()
+                raise
+            connection.commit()
 
-@contextmanager
-def connected(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A connection to the manifest as it is now, whose failures have the names that workers act on."""
-    with named_failures(engine):
-        if is_file(engine):
-            _follow_file(engine)
-        with engine.connect() as connection:
+    @contextmanager
+    def snapshot(self) -> Iterator[sa.Connection]:
+        """Read many things as they were at one moment."""
+        with self.connect() as connection:
+            if self.engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN")
+            else:
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
+            connection.rollback()
+
+    def now(self, connection: sa.Connection) -> datetime:
+        return _database_now(connection) if self._clock is None else self._clock()
+
+    def close(self) -> None:
+        """Close the connections; the next operation opens new ones."""
+        self.engine.dispose()
+
+    def _place_in_write_queue(self) -> AbstractContextManager[None]:
+        if not is_file(self.engine):
+            return nullcontext()
+        return turn(Path(str(self.engine.url.database)), BUSY_TIMEOUT_MS / 1000)
 
 
 @contextmanager
@@ -249,7 +273,7 @@ def named_failures(engine: sa.Engine) -> Iterator[None]:
         raise named from error
 
 
-def database_now(connection: sa.Connection) -> datetime:
+def _database_now(connection: sa.Connection) -> datetime:
     """The database's own clock: hosts that share it agree on when a lease ends."""
     if connection.dialect.name == "sqlite":  # one host, one clock
         return datetime.now(UTC)

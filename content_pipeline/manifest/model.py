@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from content_pipeline.errors import BadSettings, printable
 from content_pipeline.manifest.lifecycle import State
@@ -107,6 +107,23 @@ class Job:
     def lease(self) -> Lease:
         assert self.lease_token is not None and self.worker_id is not None, "only a running job has a lease"
         return Lease(self.job_id, self.claim_count, self.lease_token, self.worker_id)
+
+
+class JobSummary(NamedTuple):
+    """The part of a job that a plan looks at; a light record, for there may be 100,000."""
+
+    job_id: str
+    subject: str
+    video_key: str | None
+    status: State
+    config_hash: str | None
+    error_code: str | None
+    last_error: str | None
+    output_files: list[str]
+    stage_keys: dict[str, str]
+    results: dict[str, Any]
+    options: dict[str, Any] | None = None
+    force_id: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import NoManifest, OldSchema
 from content_pipeline.manifest.database import Access, file_at, open_engine
-from content_pipeline.manifest.database_retry import be_patient, waiting
+from content_pipeline.manifest.database_retry import call_with_retries
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.schema import metadata
 from content_pipeline.manifest.sqlite import memory_engine
@@ -16,19 +16,20 @@ from content_pipeline.settings import Settings
 from content_pipeline.settings.database_url import DatabaseUrl
 
 
-def open_manifest(settings: Settings, access: Access = Access.MAKE, patience_s: float = 0.0) -> Manifest:
+def open_manifest(settings: Settings, access: Access = Access.MAKE, retry_s: float = 0.0) -> Manifest:
     """Where there is none, and none may be made, an empty one stands in that vanishes with the command.
 
-    `patience_s` is how long opening it, and every operation after, may wait for a database that is away.
+    `retry_s` is how long opening it, and every operation after, may wait for a database that is away.
     """
-    engine = waiting(lambda: _engine(settings, access), patience_s)
-    be_patient(engine, patience_s)
-    return Manifest(engine, lease_s=settings.queue.lease_s)
+    engine = call_with_retries(lambda: _engine(settings, access), retry_s)
+    manifest = Manifest(engine, lease_s=settings.queue.lease_s)
+    manifest.set_retry_time(retry_s)
+    return manifest
 
 
 def open_in_a_child(settings: Settings) -> Manifest:
-    """More patient than its parent: whoever keeps the lease decides when to give up, and takes its children along."""
-    return open_manifest(settings, patience_s=settings.queue.give_up_s + settings.queue.lease_s)
+    """Waits longer than its parent: whoever keeps the lease decides when to give up, and takes its children along."""
+    return open_manifest(settings, retry_s=settings.queue.give_up_s + settings.queue.lease_s)
 
 
 def open_named_manifest(settings: Settings, access: Access) -> Manifest:

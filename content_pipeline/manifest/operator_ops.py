@@ -24,7 +24,8 @@ from content_pipeline.manifest.schema import (
     state_transitions,
     videos,
 )
-from content_pipeline.manifest.transitions import CHUNK, FRESH, UnknownJob, as_job, delete, in_chunks, locked, move
+from content_pipeline.manifest.statements import CHUNK, in_chunks, locked
+from content_pipeline.manifest.transitions import FRESH, UnknownJob, as_job, delete, move
 
 FORGIVEN: dict[str, Any] = {**FRESH, "error_code": None, "last_error": None}
 

@@ -7,7 +7,7 @@ replaced or removed; anything else is theirs. Every write passes the fence of th
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,13 +17,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.errors import TransientError, printable
-from content_pipeline.manifest import worker_ops as working
-from content_pipeline.manifest.database import Transaction, connected, transaction
-from content_pipeline.manifest.database_retry import patient
+from content_pipeline.manifest import worker_ops
+from content_pipeline.manifest.database import Database, Transaction
+from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import LEASE_S, JobKind, Lease
+from content_pipeline.manifest.model import JobKind, Lease
 from content_pipeline.manifest.schema import PathText, job_items, publications
-from content_pipeline.manifest.transitions import held, in_chunks, insert_for
+from content_pipeline.manifest.statements import in_chunks, insert_for
+from content_pipeline.manifest.transitions import fenced_job
 
 
 class NameTaken(TransientError):
@@ -65,21 +66,18 @@ def folded(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
-@patient
+@retry_when_away
 class Publications:
     """`lease` is that of the job that publishes; a best-of has none."""
 
-    def __init__(
-        self,
-        engine: sa.Engine,
-        lease: Lease | None = None,
-        lease_s: float = LEASE_S,
-        now: Callable[[], datetime] | None = None,
-    ) -> None:
-        self._engine = engine
+    def __init__(self, database: Database, lease_s: float, lease: Lease | None = None) -> None:
+        self._database = database
         self._lease_s = lease_s
-        self._now = now
         self.lease = lease
+
+    def under(self, lease: Lease | None) -> Publications:
+        """The same, with every write fenced by this lease."""
+        return Publications(self._database, self._lease_s, lease)
 
     # --- looking
 
@@ -100,19 +98,19 @@ class Publications:
 
     def paths(self) -> set[str]:
         """Where our files are, those included that a person has changed since: none of them is a recording."""
-        with connected(self._engine) as connection:
+        with self._database.connect() as connection:
             return set(connection.execute(sa.select(publications.c.path)).scalars())
 
     def unsettled_folders(self) -> set[Path]:
         """Where publishing was interrupted, or goes on right now."""
         query = sa.select(publications.c.path).where(publications.c.mtime_ns.is_(None))
-        with connected(self._engine) as connection:
+        with self._database.connect() as connection:
             return {Path(path).parent for path in connection.execute(query).scalars()}
 
     def is_over(self, job_id: str, claim_number: int) -> bool | None:
         """Whether this claim of a job has ended; None when no such job is known."""
         query = sa.select(job_items.c.status, job_items.c.claim_count).where(job_items.c.job_id == job_id)
-        with connected(self._engine) as connection:
+        with self._database.connect() as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None else row.status != State.RUNNING or row.claim_count != claim_number
 
@@ -127,7 +125,7 @@ class Publications:
             columns.library == str(root),
             sa.cast(columns.subject, sa.Text).ilike(PathText.stored(pattern), escape="\\"),
         )
-        with connected(self._engine) as connection:
+        with self._database.connect() as connection:
             rows = connection.execute(query).all()
         return any(
             folded(Path(row.subject).stem) == folded(stem)
@@ -137,7 +135,7 @@ class Publications:
 
     def _select(self, condition: sa.ColumnElement[bool]) -> list[Publication]:
         query = sa.select(publications).where(condition).order_by(publications.c.published_at, publications.c.place)
-        with connected(self._engine) as connection:
+        with self._database.connect() as connection:
             return [_from_row(row) for row in connection.execute(query)]
 
     # --- publishing; every write is fenced
@@ -161,13 +159,13 @@ class Publications:
 
     def forget_missing(self, before: datetime) -> int:
         """Rows of files that a person removed long ago; those that a job still counts on are put back instead."""
-        with connected(self._engine) as connection:
+        with self._database.connect() as connection:
             old = sa.select(publications.c.path).where(publications.c.published_at < before)
             candidates = [path for path in connection.execute(old).scalars() if not Path(path).exists()]
             outputs = connection.execute(sa.select(job_items.c.output_files)).scalars() if candidates else ()
             wanted = {path for paths in outputs for path in paths}
         missing = [place_of(path) for path in candidates if path not in wanted]
-        with transaction(self._engine) as tx:
+        with self._database.transaction() as tx:
             for some in in_chunks(missing):
                 tx.connection.execute(sa.delete(publications).where(publications.c.place.in_(some)))
         return len(missing)
@@ -179,16 +177,16 @@ class Publications:
     @contextmanager
     def _fenced(self) -> Iterator[Transaction]:
         """One short transaction, if the job is still ours; nothing that can block belongs inside."""
-        with transaction(self._engine, None if self._now is None else self._now()) as tx:
+        with self._database.transaction() as tx:
             if self.lease is not None:
-                held(tx, self.lease)
-                working.renew(tx, self.lease.worker_id, [self.lease], self._lease_s)
+                fenced_job(tx, self.lease)
+                worker_ops.renew(tx, self.lease.worker_id, [self.lease], self._lease_s)
             yield tx
 
 
 def restore(tx: Transaction, lost: Sequence[tuple[Publication, datetime]]) -> None:
     """Add what other records remember, and since when. Of a path that is known the manifest knows better."""
-    statement = insert_for(tx, publications).on_conflict_do_nothing(index_elements=["place"])
+    statement = insert_for(tx.connection, publications).on_conflict_do_nothing(index_elements=["place"])
     for some in in_chunks(lost):
         tx.connection.execute(statement, [_as_row(one, one.job_id, at) for one, at in some])
 
@@ -197,7 +195,7 @@ def _write(tx: Transaction, rows: Collection[Publication], job_id: str | None) -
     """One row at a time in one order; a name that is another's raises."""
     for one in sorted(rows, key=lambda one: place_of(one.path)):
         values = _as_row(one, job_id, tx.now)
-        insert = insert_for(tx, publications).values(values)
+        insert = insert_for(tx.connection, publications).values(values)
         same_owner = publications.c.owner == insert.excluded.owner
         changed = {name: insert.excluded[name] for name in values if name != "place"}
         done = tx.connection.execute(

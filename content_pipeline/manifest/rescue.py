@@ -14,7 +14,8 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.retry import after_crash
 from content_pipeline.manifest.schema import attempts, job_items
-from content_pipeline.manifest.transitions import as_job, end_attempt, locked
+from content_pipeline.manifest.statements import locked
+from content_pipeline.manifest.transitions import as_job, end_attempt
 from content_pipeline.manifest.worker_ops import apply
 
 MOST_RESCUES = 10

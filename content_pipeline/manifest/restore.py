@@ -15,8 +15,10 @@ from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import Move, State, after
 from content_pipeline.manifest.model import JobKind, Request, Result
 from content_pipeline.manifest.publications import Publication
-from content_pipeline.manifest.schema import PathText, job_items, settings_snapshots, state_transitions, videos
-from content_pipeline.manifest.transitions import SNIPPET_LENGTH, clean, count, in_chunks, insert_for
+from content_pipeline.manifest.recipes import add_recipes
+from content_pipeline.manifest.schema import PathText, job_items, state_transitions, videos
+from content_pipeline.manifest.statements import clean, in_chunks, insert_for
+from content_pipeline.manifest.transitions import SNIPPET_LENGTH, count
 from content_pipeline.manifest.videos import KnownVideo
 
 
@@ -54,7 +56,7 @@ def restore(
 
     A job is added only along with its file: of a path that is known already the manifest knows better.
     """
-    _restore_recipes(tx, recipes)
+    add_recipes(tx, recipes)
     by_path = {str(one.video.path): one for one in reversed(remembered)}
     # In one order that all share: two who restore the same never wait for each other in a circle.
     lost = [by_path[path] for path in sorted(by_path, key=PathText.stored)]
@@ -67,16 +69,9 @@ def restore(
     return Restored(added, jobs)
 
 
-def _restore_recipes(tx: Transaction, recipes: Mapping[str, dict[str, Any]]) -> None:
-    if recipes:
-        statement = insert_for(tx, settings_snapshots).on_conflict_do_nothing(index_elements=["config_hash"])
-        rows = [{"config_hash": digest, "values": values} for digest, values in sorted(recipes.items())]
-        tx.connection.execute(statement, rows)
-
-
 def _add_videos(tx: Transaction, lost: Sequence[Remembered]) -> set[str]:
     """Returns the paths that were unknown."""
-    statement = insert_for(tx, videos).on_conflict_do_nothing(index_elements=["path"]).returning(videos.c.path)
+    insert = insert_for(tx.connection, videos).on_conflict_do_nothing(index_elements=["path"])
     rows = [
         {
             "path": str(one.video.path),
@@ -90,13 +85,13 @@ def _add_videos(tx: Transaction, lost: Sequence[Remembered]) -> set[str]:
         }
         for one in lost
     ]
-    return set(tx.connection.execute(statement, rows).scalars())
+    return set(tx.connection.execute(insert.returning(videos.c.path), rows).scalars())
 
 
 def _add_jobs(tx: Transaction, lost: Sequence[Remembered], reason: str) -> int:
     """Jobs that begin and end here; each with the line of history that says why. Returns how many are new."""
     rows = [row for one in lost if (row := _job(tx, one)) is not None]
-    statement = insert_for(tx, job_items).on_conflict_do_nothing(index_elements=["kind", "subject"])
+    statement = insert_for(tx.connection, job_items).on_conflict_do_nothing(index_elements=["kind", "subject"])
     added = set(tx.connection.execute(statement.returning(job_items.c.job_id), rows).scalars())
     history = [_transition(tx, row, reason) for row in rows if row["job_id"] in added]
     if history:

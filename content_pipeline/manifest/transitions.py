@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from content_pipeline.errors import PermanentError
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import Move, State, after
 from content_pipeline.manifest.model import Job, JobKind, Lease
-from content_pipeline.manifest.schema import attempts, job_counts, job_items, state_transitions
+from content_pipeline.manifest.schema import attempts, job_items, state_transitions
+from content_pipeline.manifest.statements import clean, in_chunks, locked
 
 SNIPPET_LENGTH = 200
 ERROR_LENGTH = 4000
 CODE_LENGTH = 40
-COUNT_SLOTS = 16
-# SQLite takes 32,766 values in one statement; smaller pieces are no slower.
-CHUNK = 500
-
-T = TypeVar("T")
 
 NO_LEASE: dict[str, Any] = {
     "lease_token": None,
@@ -51,29 +45,14 @@ class UnknownJob(PermanentError):
     hint = "List the jobs with `content-ai queue list`."
 
 
-def clean(text: str, length: int) -> str:
-    """What any database stores of a text of unknown origin: no NUL, no half characters, not too long."""
-    return text[:length].replace("\0", "\ufffd").encode("utf-8", "backslashreplace").decode("utf-8")[:length]
-
-
-def in_chunks(items: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
-
-
 def as_job(row: sa.Row[Any]) -> Job:
     values = dict(row._mapping)
     values["status"], values["kind"] = State(values["status"]), JobKind(values["kind"])
     return Job(**values)
 
 
-def locked(query: sa.Select[Any], skip: bool = False) -> sa.Select[Any]:
-    """Keep the rows from changing under the transaction (SQLite has locked everything already)."""
-    return query.with_for_update(skip_locked=skip)
-
-
-def held(tx: Transaction, lease: Lease) -> Job:
-    """The job, if this lease still holds it; the fence that every write of a worker passes."""
+def fenced_job(tx: Transaction, lease: Lease) -> Job:
+    """The job's row, locked, if the lease still holds: the fence that every write of a worker passes."""
     row = tx.connection.execute(locked(sa.select(job_items).where(*_fence(lease)))).one_or_none()
     if row is None:
         raise LostLease(f"the lease on job {lease.job_id} is gone (claim {lease.claim_number})")
@@ -159,32 +138,6 @@ def _write_audit(tx: Transaction, jobs: Sequence[Job], to: State, reason: str, e
 def count(tx: Transaction, change: Mapping[tuple[str, str], int]) -> None:
     """Note how the number of jobs per queue type and state changes."""
     tx.counts.update(change)
-
-
-def write_counts(tx: Transaction) -> None:
-    """The last thing a transaction does.
-
-    Its rows are the ones that several workers share: locked last, for the shortest time, and always in the
-    same order, so that no two ever wait for each other in a circle.
-    """
-    slot = os.getpid() % COUNT_SLOTS
-    rows = [
-        {"kind": kind, "status": status, "slot": slot, "jobs": number}
-        for (kind, status), number in sorted(tx.counts.items())
-        if number
-    ]
-    if rows:
-        statement = insert_for(tx, job_counts)
-        statement = statement.on_conflict_do_update(
-            index_elements=["kind", "status", "slot"],
-            set_={"jobs": job_counts.c.jobs + statement.excluded.jobs},
-        )
-        tx.connection.execute(statement, rows)
-
-
-def insert_for(tx: Transaction, table: sa.Table) -> Any:
-    """An insert that knows what to do on a conflict; the two databases spell it alike, SQLAlchemy apart."""
-    return (sqlite if tx.connection.dialect.name == "sqlite" else postgresql).insert(table)
 
 
 def end_attempt(

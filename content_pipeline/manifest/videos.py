@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from content_pipeline.manifest.database import connected, transaction
-from content_pipeline.manifest.database_retry import patient
-from content_pipeline.manifest.schema import videos
-from content_pipeline.manifest.transitions import insert_for
+from content_pipeline.manifest.database import Database, Transaction
+from content_pipeline.manifest.database_retry import retry_when_away
+from content_pipeline.manifest.schema import job_items, videos
+from content_pipeline.manifest.statements import below, in_chunks, insert_for, locked
+from content_pipeline.manifest.transitions import as_job, delete
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,18 @@ class KnownVideo:
         return int(self.signature.split(":")[2])
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
+@dataclass(frozen=True)
+class Rename:
+    before: Path
+    after: Path
+    root: Path
+    signature: str
 
 
-@patient
-class VideoStore:
-    def __init__(self, engine: sa.Engine, now: Callable[[], datetime] = utc_now) -> None:
-        self._engine = engine
-        self._now = now
+@retry_when_away
+class Videos:
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def at(self, path: Path) -> KnownVideo | None:
         found = self._select(videos.c.path == str(path))
@@ -55,7 +58,7 @@ class VideoStore:
         """Of the paths that are there the one that was known first: what the video is called after."""
         order = (videos.c.offline, videos.c.first_seen, videos.c.path)
         query = sa.select(videos).where(videos.c.key == key).order_by(*order).limit(1)
-        with connected(self._engine) as connection:
+        with self._database.connect() as connection:
             row = connection.execute(query).one_or_none()
         return None if row is None else _known(row)
 
@@ -65,7 +68,7 @@ class VideoStore:
         order = (videos.c.offline, videos.c.first_seen, videos.c.path)
         query = sa.select(videos.c.key, videos.c.path).where(videos.c.key.in_(several)).order_by(*order)
         found: dict[str, list[Path]] = {}
-        with connected(self._engine) as connection:
+        with self._database.connect() as connection:
             for row in connection.execute(query):
                 found.setdefault(row.key, []).append(Path(row.path))
         return found
@@ -83,31 +86,84 @@ class VideoStore:
     def has_key(self, key: str) -> bool:
         return bool(self.with_key(key))
 
+    def signatures_under(self, folder: Path) -> dict[str, str]:
+        """Every known path below a folder, and what `stat` said of it when it was last looked at."""
+        return self._signatures(*below(videos.c.path, folder))
+
+    def offline(self) -> dict[str, str]:
+        """Every known file that was not found when it was last looked for, and its signature."""
+        return self._signatures(videos.c.offline)
+
+    def offline_under(self, folder: Path) -> set[str]:
+        return set(self._signatures(*below(videos.c.path, folder), videos.c.offline))
+
+    def keys(self) -> set[str]:
+        """The key of every video that was ever seen."""
+        with self._database.connect() as connection:
+            return set(connection.execute(sa.select(videos.c.key)).scalars())
+
+    def is_empty(self) -> bool:
+        """Whether no video is known at all."""
+        with self._database.connect() as connection:
+            return connection.execute(sa.select(videos.c.path).limit(1)).first() is None
+
     def save(self, video: KnownVideo) -> None:
         """Insert or replace what is known of this path."""
-        now = self._now()
-        values = {
-            "root": str(video.root),
-            "key": video.key,
-            "signature": video.signature,
-            "quick": video.quick,
-            "full": video.full,
-            "last_seen": now,
-        }
-        with transaction(self._engine, now) as tx:
-            statement = insert_for(tx, videos).values(path=str(video.path), first_seen=now, **values)
+        with self._database.transaction() as tx:
+            values = {
+                "root": str(video.root),
+                "key": video.key,
+                "signature": video.signature,
+                "quick": video.quick,
+                "full": video.full,
+                "last_seen": tx.now,
+            }
+            statement = insert_for(tx.connection, videos).values(path=str(video.path), first_seen=tx.now, **values)
             tx.connection.execute(statement.on_conflict_do_update(index_elements=["path"], set_=values))
 
     def forget(self, path: Path) -> None:
-        with transaction(self._engine, self._now()) as tx:
+        with self._database.transaction() as tx:
             tx.connection.execute(sa.delete(videos).where(videos.c.path == str(path)))
+
+    def rename(self, renames: Iterable[Rename]) -> None:
+        """A file that moved takes its job and its history along."""
+        with self._database.transaction() as tx:
+            for rename in renames:
+                _rename(tx, rename)
+
+    def set_offline(self, paths: Sequence[Path], offline: bool) -> None:
+        if not paths:
+            return
+        with self._database.transaction() as tx:
+            for some in in_chunks([str(path) for path in paths]):
+                tx.connection.execute(sa.update(videos).where(videos.c.path.in_(some)).values(offline=offline))
+
+    def _signatures(self, *conditions: sa.ColumnElement[bool]) -> dict[str, str]:
+        query = sa.select(videos.c.path, videos.c.signature).where(*conditions)
+        with self._database.connect() as connection:
+            return {row.path: row.signature for row in connection.execute(query)}
 
     def _select(self, condition: sa.ColumnElement[bool]) -> Sequence[KnownVideo]:
         query = sa.select(videos).where(condition).order_by(videos.c.last_seen.desc(), videos.c.path)
-        with connected(self._engine) as connection:
+        with self._database.connect() as connection:
             rows = connection.execute(query).all()
         return [_known(row) for row in rows]
 
 
 def _known(row: sa.Row[Any]) -> KnownVideo:
     return KnownVideo(Path(row.path), Path(row.root), row.key, row.signature, row.quick, row.full)
+
+
+def _rename(tx: Transaction, rename: Rename) -> None:
+    before, after = str(rename.before), str(rename.after)
+    tx.connection.execute(sa.delete(videos).where(videos.c.path == after))
+    tx.connection.execute(sa.update(videos).where(videos.c.path == before).values(path=after))
+    # Of each kind, the job that comes takes the place of the one that was there.
+    both = sa.select(job_items).where(job_items.c.subject.in_([before, after])).order_by(job_items.c.job_id)
+    jobs = [as_job(row) for row in tx.connection.execute(locked(both))]
+    coming = {job.kind for job in jobs if job.subject == before}
+    delete(tx, [job for job in jobs if job.subject == after and job.kind in coming])
+    tx.connection.execute(sa.update(job_items).where(job_items.c.subject == before).values(subject=after))
+    values = {"root": str(rename.root), "signature": rename.signature, "last_seen": tx.now}
+    tx.connection.execute(sa.update(videos).where(videos.c.path == after).values(values))
+    tx.connection.execute(sa.update(job_items).where(job_items.c.subject == after).values(library=str(rename.root)))

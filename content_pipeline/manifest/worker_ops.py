@@ -16,16 +16,14 @@ from content_pipeline.manifest.lifecycle import MOVES, Move, State
 from content_pipeline.manifest.model import Job, Lease, Renewal, Result
 from content_pipeline.manifest.retry import Decision, after_error
 from content_pipeline.manifest.schema import attempts, job_items
+from content_pipeline.manifest.statements import clean, in_chunks, locked
 from content_pipeline.manifest.transitions import (
     CODE_LENGTH,
     ERROR_LENGTH,
     FRESH,
     NO_LEASE,
-    clean,
     end_attempt,
-    held,
-    in_chunks,
-    locked,
+    fenced_job,
     move,
 )
 
@@ -65,13 +63,13 @@ def _renewal(tx: Transaction, worker_id: str, leases: Sequence[Lease], lease_s: 
 
 
 def report_progress(tx: Transaction, lease: Lease, progress: dict[str, Any]) -> None:
-    held(tx, lease)
+    fenced_job(tx, lease)
     tx.connection.execute(sa.update(job_items).where(job_items.c.job_id == lease.job_id).values(progress=progress))
 
 
 def report_run(tx: Transaction, lease: Lease, run_id: str, video_key: str | None) -> None:
     """Which run carries the attempt and, once known, which video it is about."""
-    held(tx, lease)
+    fenced_job(tx, lease)
     known = {"run_id": run_id} if video_key is None else {"run_id": run_id, "video_key": video_key}
     tx.connection.execute(sa.update(job_items).where(job_items.c.job_id == lease.job_id).values(known))
     of_this_attempt = attempts.c.job_id == lease.job_id, attempts.c.number == lease.claim_number
@@ -80,7 +78,7 @@ def report_run(tx: Transaction, lease: Lease, run_id: str, video_key: str | None
 
 def succeed(tx: Transaction, lease: Lease, result: Result, claimed: Job | None = None) -> None:
     """What was asked for meanwhile, on other terms than the work began with (`claimed`), is not lost: it waits."""
-    job = held(tx, lease)
+    job = fenced_job(tx, lease)
     as_asked = claimed is None or (job.options, job.force_id) == (claimed.options, claimed.force_id)
     breakers.note_success(tx, job, result.computed)
     kept = {name: value for name, value in asdict(result).items() if value is not None}
@@ -104,7 +102,7 @@ def fail(
     stage: str | None = None,
     cost: dict[str, Any] | None = None,
 ) -> Decision:
-    job = held(tx, lease)
+    job = fenced_job(tx, lease)
     breakers.note_failure(tx, job, policy, code, message, stage)
     decision = after_error(policy, job.attempt_count, job.max_attempts, random)
     end_attempt(tx, job, "failed", code, message, cost)
@@ -139,7 +137,7 @@ def _respecting_cancel(job: Job, decision: Decision) -> Decision:
 
 def release(tx: Transaction, lease: Lease, reason: str) -> None:
     """Give the job back as it was: the attempt costs nothing."""
-    job = held(tx, lease)
+    job = fenced_job(tx, lease)
     decision = _respecting_cancel(job, Decision(Move.RELEASE, 0.0, True, reason))
     values = {
         **NO_LEASE,
@@ -153,6 +151,6 @@ def release(tx: Transaction, lease: Lease, reason: str) -> None:
 
 def stop_cancelled(tx: Transaction, lease: Lease) -> None:
     """The worker has stopped a job that a person asked to stop."""
-    job = held(tx, lease)
+    job = fenced_job(tx, lease)
     move(tx, [job], Move.CANCEL, "cancelled while running", {**NO_LEASE, "completed_at": tx.now})
     end_attempt(tx, job, "cancelled")

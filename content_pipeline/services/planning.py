@@ -27,11 +27,10 @@ from content_pipeline.library.presence import is_there
 from content_pipeline.library.recipe import Recipe, calibrated_recipe, recipe_of
 from content_pipeline.library.scan import Found, Scan, look_again
 from content_pipeline.library.settle import is_settled
-from content_pipeline.manifest.calibrations import Calibrations
-from content_pipeline.manifest.catalog import Catalog, JobSummary, Rename
 from content_pipeline.manifest.database import Access
-from content_pipeline.manifest.model import Request, Terms
+from content_pipeline.manifest.model import JobSummary, Request, Terms
 from content_pipeline.manifest.open import open_manifest
+from content_pipeline.manifest.videos import Rename
 from content_pipeline.publishing.publish import recover_outputs
 from content_pipeline.publishing.sidecar import is_montage
 from content_pipeline.settings import Settings
@@ -48,7 +47,7 @@ def own_output_filter(settings: Settings, access: Access = Access.MAKE) -> Calla
 
     @cache
     def published() -> set[str]:
-        paths = (Path(path) for path in open_manifest(settings, access).publications().paths())
+        paths = (Path(path) for path in open_manifest(settings, access).publications.paths())
         return {f"{real_folder(path.parent)}/{path.name}" for path in paths}
 
     def is_own_output(path: Path) -> bool:
@@ -83,7 +82,6 @@ class Planner:
         self._settings = settings
         self._terms = terms
         self.manifest = open_manifest(settings, access)
-        self.catalog = Catalog(self.manifest.engine)
         self.recipe = recipe_of(settings)
         self._recipes = {self.recipe.config_hash: self.recipe}  # all that a plan compared with
 
@@ -94,7 +92,7 @@ class Planner:
     def enqueue(self, scan: Scan, most: int | None = None) -> Enqueued:
         """Write the plan of a whole folder into the manifest; what changed just now is waited for."""
         rescue_orphans(self.manifest)
-        recover_outputs(self.manifest.publications(), [self._settings.output_dir])
+        recover_outputs(self.manifest.publications, [self._settings.output_dir])
         known = self._known(scan)
         settled, unsettled = self._wait_for_whole_files(scan, known)
         reached("scanned")
@@ -136,21 +134,21 @@ class Planner:
     def _known(self, scan: Scan) -> Known:
         return Known(
             signatures=self._signatures(scan),
-            jobs={job.subject: job for job in self.catalog.jobs_under(scan.root)},
-            recipes={digest: Recipe.from_json(values) for digest, values in self.catalog.recipes().items()},
+            jobs={job.subject: job for job in self.manifest.jobs.summaries_under(scan.root)},
+            recipes={digest: Recipe.from_json(values) for digest, values in self.manifest.recipes.all().items()},
             calibrated=self._calibrated(),
         )
 
     def _calibrated(self) -> dict[str, Recipe]:
         """Of every video that follows a calibration, its recipe: as many as there are calibrations, not videos."""
-        followed = Calibrations(self.manifest.engine).of_videos()
+        followed = self.manifest.calibrations.of_videos()
         recipes = {one: calibrated_recipe(self._settings, one) for one in set(followed.values())}
         for recipe in recipes.values():
             self._recipes[recipe.config_hash] = recipe
         return {key: recipes[applied] for key, applied in followed.items()}
 
     def _signatures(self, scan: Scan) -> dict[str, str]:
-        signatures = self.catalog.signatures_under(scan.root)
+        signatures = self.manifest.videos.signatures_under(scan.root)
         if signatures and not scan.recordings and not any(scan.root.iterdir()):
             raise LibraryOffline(
                 f"{printable(scan.root)} is empty, but the manifest knows {counted(len(signatures), 'video')} there: "
@@ -161,7 +159,7 @@ class Planner:
     def _has_come_or_gone(self, scan: Scan, signatures: Mapping[str, str]) -> bool:
         """Whether a known file is newly missing, or one that was missing is back."""
         there = {str(found.path) for found in scan.recordings}
-        offline = self.catalog.offline_under(scan.root)
+        offline = self.manifest.videos.offline_under(scan.root)
         return bool(offline & there) or bool(signatures.keys() - there - offline)
 
     def _wait_for_whole_files(self, scan: Scan, known: Known) -> tuple[tuple[Found, ...], list[Found]]:
@@ -183,22 +181,22 @@ class Planner:
 
     def _write(self, planned: LibraryPlan) -> None:
         for config_hash, recipe in self._recipes.items():
-            self.catalog.remember_recipe(config_hash, recipe.as_json())
+            self.manifest.recipes.remember(config_hash, recipe.as_json())
         if planned.renamed:
-            self.catalog.rename(
+            self.manifest.videos.rename(
                 Rename(Path(one.before), one.found.path, planned.root, str(one.found.signature))
                 for one in planned.renamed
             )
         missing = [*planned.gone, *planned.offline]
-        back = self.catalog.offline_under(planned.root) - set(missing)
-        self.catalog.set_offline([Path(path) for path in back if is_there(Path(path))], False)
-        self.catalog.set_offline([Path(path) for path in missing], True)
+        back = self.manifest.videos.offline_under(planned.root) - set(missing)
+        self.manifest.videos.set_offline([Path(path) for path in back if is_there(Path(path))], False)
+        self.manifest.videos.set_offline([Path(path) for path in missing], True)
         new = [video.found for video in planned.videos if video.action is Action.CREATE]
-        if new and self.manifest.enqueue([self._request(found, planned.root) for found in new]) < len(new):
-            taken = self.catalog.jobs_at([found.path for found in new])  # another command was first
-            self.manifest.ask_again([job.job_id for job in taken if self._asks_otherwise(job)], NEW, self._terms)
+        if new and self.manifest.jobs.enqueue([self._request(found, planned.root) for found in new]) < len(new):
+            taken = self.manifest.jobs.summaries_at([found.path for found in new])  # another command was first
+            self.manifest.jobs.ask_again([job.job_id for job in taken if self._asks_otherwise(job)], NEW, self._terms)
         for reason, ids in self._by_reason(planned).items():
-            self.manifest.ask_again(ids, reason, self._terms)
+            self.manifest.jobs.ask_again(ids, reason, self._terms)
 
     def _by_reason(self, planned: LibraryPlan) -> dict[str, list[str]]:
         """The jobs that are to be done again, or on other terms than they were asked for before."""
@@ -227,8 +225,8 @@ class Planner:
             force_id=self._terms.force_id,
         )
 
-    def _jobs_of(self, planned: LibraryPlan) -> list[JobSummary]:
-        return self.catalog.jobs_at([video.found.path for video in planned.to_run])
+    def _jobs_of(self, planned: LibraryPlan) -> Sequence[JobSummary]:
+        return self.manifest.jobs.summaries_at([video.found.path for video in planned.to_run])
 
 
 def _known_and_changed(scan: Scan, signatures: Mapping[str, str]) -> tuple[list[Found], list[Found]]:

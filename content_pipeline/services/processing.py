@@ -19,11 +19,9 @@ from content_pipeline.library.plan import Action, LibraryPlan
 from content_pipeline.library.scan import Scan
 from content_pipeline.manifest.breaker import EVERYTHING, Breaker
 from content_pipeline.manifest.database import Access
-from content_pipeline.manifest.database_retry import be_patient
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import CLAIMABLE
 from content_pipeline.manifest.model import JobKind, Terms
-from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.services.planning import Enqueued, Planner
 from content_pipeline.settings import Settings
 from content_pipeline.settings.job_options import JobOptions
@@ -44,7 +42,7 @@ class Batch:
         terms = Terms(JobOptions.of(settings).as_json(), new_ulid() if force else None)
         self._planner = Planner(settings, terms, access)
         self.manifest = self._planner.manifest
-        be_patient(self.manifest.engine, settings.queue.give_up_s)  # from now on; what cannot be opened is told at once
+        self.manifest.set_retry_time(settings.queue.give_up_s)  # from now on; what cannot be opened is told at once
         self._outcomes: dict[Path, Outcome] = {}
         self._libraries: set[str] = set()
         self._stopped_by: EnvironmentalError | None = None
@@ -58,8 +56,8 @@ class Batch:
         """What would be done, and why. Changes nothing."""
         return self._planner.plan(scan, most)
 
-    def recent_costs(self) -> list[dict[str, Any]]:
-        return self._planner.catalog.recent_costs()
+    def recent_costs(self) -> Sequence[dict[str, Any]]:
+        return self.manifest.jobs.recent_costs()
 
     def enqueue(self, scan: Scan, most: int | None = None) -> list[str]:
         """Write the plan into the manifest. Returns the jobs to be worked on, and notes what needs no work."""
@@ -111,7 +109,7 @@ class Batch:
         artifacts.sweep()
         make_runs = partial(DagsterRuns, compose=compose)
         worker = Worker(self._settings, self.manifest, make_runs, OutcomeRecorder(self))
-        self.manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
+        self.manifest.breakers.close()  # a person asks for it: try at once, and pause again if need be
         try:
             worker.work(job_ids, max_jobs, self.paused)
         finally:
@@ -120,7 +118,7 @@ class Batch:
 
     def _waiting(self, max_jobs: int | None) -> int:
         """How many jobs wait in the queue, or how many of them are asked for."""
-        counts = self.manifest.counts()[JobKind.PROCESSING]
+        counts = self.manifest.jobs.counts()[JobKind.PROCESSING]
         waiting = sum(counts[state] for state in CLAIMABLE)
         return waiting if max_jobs is None else min(waiting, max_jobs)
 
@@ -132,7 +130,7 @@ class Batch:
     def _look_again(self) -> None:
         """What others did meanwhile to jobs that were asked for here."""
         unfinished = [path for path, outcome in self._outcomes.items() if outcome.status in UNFINISHED]
-        known = {Path(job.subject): job for job in self._planner.catalog.jobs_at(unfinished)}
+        known = {Path(job.subject): job for job in self.manifest.jobs.summaries_at(unfinished)}
         for path in unfinished:
             before = self._outcomes[path]
             if path not in known:
@@ -143,7 +141,7 @@ class Batch:
 
     def _note_copies(self) -> None:
         """The same recording at several paths has one montage, called after the path that was known first."""
-        copies = VideoStore(self.manifest.engine).copies()
+        copies = self.manifest.videos.copies()
         for path, outcome in self._outcomes.items():
             first, *others = copies.get(outcome.key or "", [path])
             if path in others:
@@ -158,7 +156,9 @@ class Batch:
         if self._stopped_by is not None:
             return [Breaker(EVERYTHING, self._stopped_by.code, message=str(self._stopped_by))]
         now = datetime.now(UTC)
-        return [breaker for breaker in self.manifest.breakers() if breaker.is_open(now) and self._waits_for(breaker)]
+        return [
+            breaker for breaker in self.manifest.breakers.all() if breaker.is_open(now) and self._waits_for(breaker)
+        ]
 
     def _waits_for(self, breaker: Breaker) -> bool:
         if not self._libraries:

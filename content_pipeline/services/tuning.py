@@ -9,7 +9,7 @@ from content_pipeline.errors import BadSettings
 from content_pipeline.execution.calibrating import Calibrator
 from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.library.keys import canonical_path
-from content_pipeline.manifest.calibrations import Applied, Calibrations
+from content_pipeline.manifest.calibrations import Applied
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
@@ -96,7 +96,7 @@ def apply(settings: Settings, folder: Path) -> TuningDocument:
         raise BadSettings("applying a value needs a target (`calibration.montage_s` or `per_hour`), or a single value")
     manifest = open_named_manifest(settings, Access.USE)
     before = _applied(manifest, folder)
-    manifest.close_breakers()  # a person asks for it: try at once, and pause again if need be
+    manifest.breakers.close()  # a person asks for it: try at once, and pause again if need be
     done = Calibrator(settings, manifest, settings.worker_count).calibrate(folder, BY_HAND)
     failed = _failed_without_curves(manifest, folder, done.result)
     return _document(done.result, failed, _applied(manifest, folder), before, done.applied is not None)
@@ -107,7 +107,7 @@ def reset(settings: Settings, folder: Path) -> ResetDocument:
     root = str(canonical_path(folder))
     manifest = open_named_manifest(settings, Access.USE)
     rescue_orphans(manifest)  # one whose process died waits, and is not asked to stop
-    done = manifest.reset_calibration(root)
+    done = manifest.calibrations.reset(root)
     return ResetDocument(
         library=root,
         was_applied=None if done.was_applied is None else AppliedCalibration.of(done.was_applied),
@@ -117,7 +117,7 @@ def reset(settings: Settings, folder: Path) -> ResetDocument:
 
 
 def _applied(manifest: Manifest, folder: Path) -> AppliedCalibration | None:
-    applied = Calibrations(manifest.engine).of_library(canonical_path(folder))
+    applied = manifest.calibrations.of_library(canonical_path(folder))
     return None if applied is None else AppliedCalibration.of(applied)
 
 
@@ -125,7 +125,7 @@ def _failed_without_curves(manifest: Manifest, folder: Path, result: StageResult
     """How many of those that were left out could not be processed: nothing will give them curves."""
     with_curves = {one.video for one in CalibrationDocument.of(result.artifact).inputs.videos}
     job_filter = JobFilter(kind=JobKind.PROCESSING, library=str(canonical_path(folder)), status=State.FAILED)
-    return sum(job.video_key not in with_curves for job in manifest.list(job_filter))
+    return sum(job.video_key not in with_curves for job in manifest.jobs.list(job_filter))
 
 
 def _document(

@@ -12,7 +12,7 @@ from content_pipeline.artifacts import Artifact, ArtifactStore, Draft
 from content_pipeline.errors import FileInUse, LibraryOffline, MissingFile, printable
 from content_pipeline.failpoints import reached
 from content_pipeline.manifest.publications import Publication, Publications
-from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.manifest.videos import KnownVideo, Videos
 from content_pipeline.media.source import Signature, Source, open_source
 from content_pipeline.publishing.publish import OutputFolder, Published
 from content_pipeline.settings import Settings
@@ -30,7 +30,7 @@ def no_progress(_stage: StageName, _fraction: float) -> None:
 class StageContext:
     settings: Settings
     artifacts: ArtifactStore
-    videos: VideoStore
+    videos: Videos
     publications: Publications
     progress: Progress = no_progress
     cores: int = 1  # how many this video may use

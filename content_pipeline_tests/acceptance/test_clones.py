@@ -44,13 +44,13 @@ def test_a_clone_never_takes_a_healthy_job_for_abandoned(
     try:
         eventually(lambda: list(tmp_path.glob(".content-ai/artifacts/energy/*/*/artifact.json")), "it is at work")
         manifest = open_manifest(load().settings)
-        (before,) = manifest.list()
+        (before,) = manifest.jobs.list()
         for _ in range(3):
             looked = clone(boot_id, *command, "--no-process")
             assert looked.returncode == 0, looked.stderr
-        (after,) = manifest.list()
+        (after,) = manifest.jobs.list()
         assert (after.status, after.claim_count, after.worker_id) == (State.RUNNING, 1, before.worker_id)
-        assert [one.outcome for one in manifest.attempts(after.job_id)] == [None]
+        assert [one.outcome for one in manifest.jobs.attempts(after.job_id)] == [None]
     finally:
         busy.send_signal(signal.SIGINT)
         busy.wait(60)

@@ -109,7 +109,7 @@ class Dev:
 
     def job(self, name: str) -> Job | None:
         settings = load(flags={"state_dir": self.state}, env={}).settings
-        found = [job for job in open_manifest(settings).list() if job.subject.endswith(name)]
+        found = [job for job in open_manifest(settings).jobs.list() if job.subject.endswith(name)]
         return found[0] if found else None
 
     def is_done(self, name: str) -> bool:

@@ -172,6 +172,6 @@ def _assert_undelayed(project: Project, outcomes: dict[str, Outcome]) -> None:
     whole = {name: outcome for name, outcome in outcomes.items() if name.startswith("whole")}
     assert {outcome.status for outcome in whole.values()} == {"succeeded"}
     manifest = project.manifest()
-    assert [breaker for breaker in manifest.breakers() if breaker.until is not None] == []
-    attempts = {Path(job.subject).name: len(manifest.attempts(job.job_id)) for job in manifest.list()}
+    assert [breaker for breaker in manifest.breakers.all() if breaker.until is not None] == []
+    attempts = {Path(job.subject).name: len(manifest.jobs.attempts(job.job_id)) for job in manifest.jobs.list()}
     assert {attempts[name] for name in whole} == {1}

@@ -59,8 +59,8 @@ def test_whatever_befalls_the_server_every_recording_is_done_once(
             [*command, *given], cwd=tmp_path, env=kept, stdout=subprocess.PIPE, stderr=errors, text=True
         )
     try:
-        eventually(lambda: any(job.run_id for job in manifest.list()), "a run is known to the manifest", 120)
-        manifest.engine.dispose()
+        eventually(lambda: any(job.run_id for job in manifest.jobs.list()), "a run is known to the manifest", 120)
+        manifest.close()
         with server.away():
             time.sleep(OUTAGE_S)
         with server.set("default_transaction_read_only", "on"):
@@ -79,6 +79,6 @@ def test_whatever_befalls_the_server_every_recording_is_done_once(
     assert document["totals"]["succeeded"] == RECORDINGS
     assert document["paused"] == []
     assert "does not answer" in log.read_text() and "answers again" in log.read_text()
-    jobs = manifest.list()
+    jobs = manifest.jobs.list()
     assert [(job.crash_count, job.error_code) for job in jobs] == [(0, None)] * RECORDINGS
     assert manifest.check() == []

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from content_pipeline.manifest.database import open_engine
-from content_pipeline.manifest.videos import VideoStore
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.media.source import Signature
 from content_pipeline_tests.acceptance.test_cli import content_ai
 from content_pipeline_tests.helpers import samples
@@ -137,7 +137,7 @@ def test_an_edit_with_the_old_time_is_seen_at_once_and_one_without_any_sign_by_s
     assert set(row["stages"].values()) == {"computed"}
 
     edit()  # and now as on a share that tells of no change
-    store = VideoStore(open_engine(f"sqlite:///{tmp_path}/.content-ai/queue.db"))
+    store = Manifest(open_engine(f"sqlite:///{tmp_path}/.content-ai/queue.db")).videos
     from dataclasses import replace
 
     store.save(replace(store.at(file), signature=str(Signature.of(file.stat()))))

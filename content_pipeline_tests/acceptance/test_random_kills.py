@@ -69,7 +69,7 @@ class Attacked:
         return open_manifest(self.settings)
 
     def jobs(self) -> list[Job]:
-        return self.manifest.list() if (self.state / "queue.db").exists() else []
+        return self.manifest.jobs.list() if (self.state / "queue.db").exists() else []
 
     @property
     def environment(self) -> dict[str, str]:
@@ -202,7 +202,7 @@ def _finish(attacked: Attacked) -> None:
 def _verify(attacked: Attacked) -> None:
     assert attacked.all_done(), [(job.subject, job.status, job.last_error) for job in attacked.jobs()]
     for job in attacked.jobs():
-        assert _successes(attacked, job) == 1, (job.subject, attacked.manifest.history(job.job_id))
+        assert _successes(attacked, job) == 1, (job.subject, attacked.manifest.jobs.history(job.job_id))
         assert _hashes(job.output_files) == dict(job.output_hashes)
     checked = attacked.cli("queue", "check", "--json")
     assert json.loads(checked.stdout)["violations"] == []
@@ -214,7 +214,7 @@ def _verify(attacked: Attacked) -> None:
 
 
 def _successes(attacked: Attacked, job: Job) -> int:
-    return sum(move.to_state is State.SUCCEEDED for move in attacked.manifest.history(job.job_id))
+    return sum(move.to_state is State.SUCCEEDED for move in attacked.manifest.jobs.history(job.job_id))
 
 
 def _hashes(files: list[Any]) -> dict[str, str]:

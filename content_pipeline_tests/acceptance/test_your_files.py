@@ -185,7 +185,7 @@ def test_a_worker_that_wakes_up_late_publishes_nothing(home: Home) -> None:
     child = stopped_child(late)
     late.send_signal(signal.SIGSTOP)
     manifest = open_manifest(load(flags={"state_dir": home.folder / ".content-ai"}, env={}).settings)
-    eventually(manifest.overdue_workers, "its lease has run out")
+    eventually(manifest.jobs.overdue_workers, "its lease has run out")
 
     done = home.process(*ANOTHER, *short)["game.mp4"]
     assert done["status"] == "succeeded"

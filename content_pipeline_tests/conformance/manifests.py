@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.errors import RetryPolicy
-from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.database import Database, open_engine
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, Request, Result
 from content_pipeline.manifest.schema import metadata
@@ -94,41 +94,47 @@ def opened(url: str, clock: Clock | None, lease_s: float = LEASE_S) -> Iterator[
 def add(manifest: Manifest, *names: str, **given: Any) -> list[str]:
     """Ask for videos of these names; the ids of their jobs."""
     given = {"library": "/games", **given}
-    manifest.enqueue([Request(f"{given['library']}/{name}", **given) for name in names])
-    by_path = {job.subject: job.job_id for job in manifest.list()}
+    manifest.jobs.enqueue([Request(f"{given['library']}/{name}", **given) for name in names])
+    by_path = {job.subject: job.job_id for job in manifest.jobs.list()}
     return [by_path[f"{given['library']}/{name}"] for name in names]
 
 
 def claim(manifest: Manifest, worker: str = "worker") -> Job:
-    (job,) = manifest.claim(worker)
+    (job,) = manifest.jobs.claim(worker)
     return job
 
 
 def fail(
     manifest: Manifest, job: Job, policy: RetryPolicy, code: str = "ffmpeg_failed", stage: str | None = None
 ) -> Any:
-    return manifest.fail(job.lease, code, "it went wrong", policy, stage)
+    return manifest.jobs.fail(job.lease, code, "it went wrong", policy, stage)
 
 
 def succeed(manifest: Manifest, job: Job, **given: Any) -> None:
-    manifest.succeed(job.lease, Result(**given))
+    manifest.jobs.succeed(job.lease, Result(**given))
 
 
 def moves(manifest: Manifest, job_id: str) -> list[str]:
-    return [f"{one.from_state}->{one.to_state}" for one in manifest.history(job_id)]
+    return [f"{one.from_state}->{one.to_state}" for one in manifest.jobs.history(job_id)]
 
 
-def dump(engine: sa.Engine) -> dict[str, list[tuple[Any, ...]]]:
+def database_of(manifest: Manifest) -> Database:
+    """What no program gets: for tests that look behind the manifest, or change it behind its back."""
+    return manifest._database
+
+
+def dump(manifest: Manifest) -> dict[str, list[tuple[Any, ...]]]:
     """Every row of every table."""
-    with engine.connect() as connection:
+    with database_of(manifest).engine.connect() as connection:
         return {
             table.name: sorted((tuple(row) for row in connection.execute(sa.select(table))), key=repr)
             for table in metadata.sorted_tables
         }
 
 
-def plan_of(engine: sa.Engine, query: sa.Select[Any]) -> str:
+def plan_of(manifest: Manifest, query: sa.Select[Any]) -> str:
     """How the database would answer a query."""
+    engine = database_of(manifest).engine
     text = str(query.compile(engine, compile_kwargs={"literal_binds": True}))
     word = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
     with engine.connect() as connection:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.check import Invariant
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline_tests.conformance.manifests import Clock, add, claim, fail, opened, succeed
+from content_pipeline_tests.conformance.manifests import Clock, add, claim, database_of, fail, opened, succeed
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_the_check_finds(manifest: Manifest, name: str) -> None:
     _one_of_each(manifest)
     assert manifest.check() == []
     invariant, statement = BREAKS[name]
-    with manifest.engine.connect() as connection:
+    with database_of(manifest).engine.connect() as connection:
         assert connection.exec_driver_sql(statement).rowcount >= 1
         connection.commit()
     found = manifest.check()
@@ -82,7 +82,7 @@ def test_the_check_finds_a_back_off_out_of_bounds(manifest: Manifest, clock: Clo
     (job_id,) = add(manifest, "a")
     fail(manifest, claim(manifest), RetryPolicy.TRANSIENT)
     moved = sa.update(job_items).values(available_at=clock.time + timedelta(seconds=seconds))
-    with manifest.engine.connect() as connection:
+    with database_of(manifest).engine.connect() as connection:
         connection.execute(moved)
         connection.commit()
     (violation,) = manifest.check()

@@ -16,27 +16,27 @@ from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, cl
 
 def test_asking_twice_for_a_subject_is_asking_once(manifest: Manifest) -> None:
     request = Request("/games/a.mp4", "/games")
-    assert manifest.enqueue([request, request]) == 1
-    before = dump(manifest.engine)
-    assert manifest.enqueue([request]) == 0
-    assert dump(manifest.engine) == before
+    assert manifest.jobs.enqueue([request, request]) == 1
+    before = dump(manifest)
+    assert manifest.jobs.enqueue([request]) == 0
+    assert dump(manifest) == before
 
 
 def test_one_subject_may_be_in_several_queues(manifest: Manifest) -> None:
     requests = [Request("/games/a.mp4", "/games", kind=kind) for kind in JobKind]
-    assert manifest.enqueue(requests) == len(JobKind)
-    assert [manifest.claim("worker", 9, kind)[0].kind for kind in JobKind] == list(JobKind)
+    assert manifest.jobs.enqueue(requests) == len(JobKind)
+    assert [manifest.jobs.claim("worker", 9, kind)[0].kind for kind in JobKind] == list(JobKind)
 
 
 def test_asking_for_nothing_changes_nothing(manifest: Manifest) -> None:
-    assert manifest.enqueue([]) == 0
-    assert manifest.claim("worker") == []
+    assert manifest.jobs.enqueue([]) == 0
+    assert manifest.jobs.claim("worker") == []
 
 
 def test_everything_asked_for_comes_back(manifest: Manifest, clock: Clock) -> None:
     asked = Request("/g/ä 🎮.mp4", "/g", JobKind.PROCESSING, "key", 7, 5, 4, 2**40, {"why": "ünïcode 🎬", "n": [1]})
-    manifest.enqueue([asked])
-    (job,) = manifest.list()
+    manifest.jobs.enqueue([asked])
+    (job,) = manifest.jobs.list()
     assert {name: getattr(job, name) for name in vars(asked)} == vars(asked)
     assert (job.status, job.claim_count, job.attempt_count, job.crash_count) == (State.PENDING, 0, 0, 0)
     assert job.available_at == job.created_at == job.updated_at == clock.time
@@ -46,16 +46,16 @@ def test_everything_asked_for_comes_back(manifest: Manifest, clock: Clock) -> No
 
 def test_paths_that_are_no_utf8_come_back_as_they_were(manifest: Manifest) -> None:
     path, library = os.fsdecode(b"/games/\xff\xfe caf\xe9.mp4"), os.fsdecode(b"/games\xe9")
-    manifest.enqueue([Request(path, library)])
-    assert manifest.enqueue([Request(path, library)]) == 0
+    manifest.jobs.enqueue([Request(path, library)])
+    assert manifest.jobs.enqueue([Request(path, library)]) == 0
     job = claim(manifest)
     assert (job.subject, job.library) == (path, library)
     assert os.fsencode(job.subject) == b"/games/\xff\xfe caf\xe9.mp4"
-    found = manifest.find(JobKind.PROCESSING, path)
+    found = manifest.jobs.find(JobKind.PROCESSING, path)
     assert found is not None and found.job_id == job.job_id
-    assert manifest.list(JobFilter(library=library)) == [found]
+    assert manifest.jobs.list(JobFilter(library=library)) == [found]
     succeed(manifest, job, output_files=[path], output_hashes={path: "0" * 64})
-    assert manifest.get(job.job_id).output_files == [path]
+    assert manifest.jobs.get(job.job_id).output_files == [path]
 
 
 def test_a_job_without_a_single_attempt_is_refused() -> None:
@@ -67,7 +67,7 @@ def test_a_job_without_a_single_attempt_is_refused() -> None:
 
 def test_the_first_asked_is_the_first_claimed(manifest: Manifest) -> None:
     add(manifest, "c", "a", "b")
-    assert [job.subject for job in manifest.claim("worker", 3)] == ["/games/c", "/games/a", "/games/b"]
+    assert [job.subject for job in manifest.jobs.claim("worker", 3)] == ["/games/c", "/games/a", "/games/b"]
 
 
 def test_a_higher_priority_goes_first(manifest: Manifest, clock: Clock) -> None:
@@ -83,9 +83,9 @@ def test_dirty_and_pending_jobs_wait_in_one_line(manifest: Manifest, clock: Cloc
     clock.pass_s(1)
     add(manifest, "second")
     clock.pass_s(1)
-    manifest.mark_dirty(JobFilter(status=State.SUCCEEDED), "a setting changed")
+    manifest.jobs.mark_dirty(JobFilter(status=State.SUCCEEDED), "a setting changed")
     add(manifest, "important", priority=1)
-    names = [job.subject for job in manifest.claim("worker", 3)]
+    names = [job.subject for job in manifest.jobs.claim("worker", 3)]
     assert names == ["/games/important", "/games/second", "/games/first"]
 
 
@@ -93,47 +93,47 @@ def test_a_claim_gives_a_lease_and_counts_the_attempt(manifest: Manifest, clock:
     (job_id,) = add(manifest, "a")
     clock.pass_s(5)
     job = claim(manifest, "me")
-    assert job == manifest.get(job_id)
+    assert job == manifest.jobs.get(job_id)
     assert (job.status, job.worker_id, job.claim_count, job.attempt_count) == (State.RUNNING, "me", 1, 1)
     assert job.started_at == job.last_heartbeat == clock.time
     assert job.lease_expires_at is not None
     assert (job.lease_expires_at - clock.time).total_seconds() == LEASE_S
     assert moves(manifest, job_id) == ["pending->running"]
-    (attempt,) = manifest.attempts(job_id)
+    (attempt,) = manifest.jobs.attempts(job_id)
     assert (attempt.number, attempt.worker_id, attempt.ended_at, attempt.outcome) == (1, "me", None, None)
 
 
 def test_a_claim_says_which_settings_it_is_made_with(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a")
-    (job,) = manifest.claim("worker", hash_of=lambda job: "c" * 64)
-    assert job == manifest.get(job_id)
+    (job,) = manifest.jobs.claim("worker", hash_of=lambda job: "c" * 64)
+    assert job == manifest.jobs.get(job_id)
     assert job.config_hash == "c" * 64
 
 
 def test_a_claimed_job_is_not_claimed_again(manifest: Manifest) -> None:
     add(manifest, "a", "b")
-    assert len(manifest.claim("one", 10)) == 2
-    assert manifest.claim("two", 10) == []
+    assert len(manifest.jobs.claim("one", 10)) == 2
+    assert manifest.jobs.claim("two", 10) == []
 
 
 @pytest.mark.parametrize("number", [0, -1])
 def test_claiming_no_jobs_gives_none(manifest: Manifest, number: int) -> None:
     add(manifest, "a")
-    assert manifest.claim("worker", number) == []
+    assert manifest.jobs.claim("worker", number) == []
 
 
 def test_a_worker_may_claim_by_name(manifest: Manifest) -> None:
     _, second = add(manifest, "a", "b")
-    assert [job.job_id for job in manifest.claim("worker", 5, job_ids=[second])] == [second]
-    assert manifest.claim("worker", job_ids=[]) == []
+    assert [job.job_id for job in manifest.jobs.claim("worker", 5, job_ids=[second])] == [second]
+    assert manifest.jobs.claim("worker", job_ids=[]) == []
 
 
 def test_a_job_waits_until_its_time_has_come(manifest: Manifest, clock: Clock) -> None:
     add(manifest, "a")
     fail(manifest, claim(manifest), RetryPolicy.TRANSIENT)
-    assert manifest.claim("worker") == []
+    assert manifest.jobs.claim("worker") == []
     clock.pass_s(29)
-    assert manifest.claim("worker") == []
+    assert manifest.jobs.claim("worker") == []
     clock.pass_s(1)
     assert claim(manifest).attempt_count == 2
 
@@ -148,10 +148,10 @@ def test_a_job_in_back_off_holds_up_nobody(manifest: Manifest) -> None:
 def test_a_new_attempt_knows_nothing_of_the_run_before(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a")
     job = claim(manifest)
-    manifest.report_run(job.lease, "run-1", "key")
+    manifest.jobs.report_run(job.lease, "run-1", "key")
     succeed(manifest, job)
-    assert manifest.get(job_id).run_id == "run-1"
-    manifest.mark_dirty(JobFilter(job_ids=[job_id]), "gone")
+    assert manifest.jobs.get(job_id).run_id == "run-1"
+    manifest.jobs.mark_dirty(JobFilter(job_ids=[job_id]), "gone")
     assert claim(manifest).run_id is None
-    assert manifest.get(job_id).run_id is None
-    assert manifest.history(job_id)[-1].run_id is None
+    assert manifest.jobs.get(job_id).run_id is None
+    assert manifest.jobs.history(job_id)[-1].run_id is None

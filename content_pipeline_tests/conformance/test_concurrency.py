@@ -21,9 +21,9 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import JobKind, Result
 from content_pipeline.manifest.schema import state_transitions
-from content_pipeline.manifest.transitions import held
+from content_pipeline.manifest.transitions import fenced_job
 from content_pipeline_tests.conformance import workers
-from content_pipeline_tests.conformance.manifests import add, claim, dump, many, opened
+from content_pipeline_tests.conformance.manifests import add, claim, database_of, dump, many, opened
 from content_pipeline_tests.helpers.chaos import by_size
 from content_pipeline_tests.helpers.eventually import eventually
 
@@ -65,7 +65,7 @@ def _heard(ear: Connection) -> Any:
 
 
 def _transitions(manifest: Manifest) -> int:
-    with manifest.engine.connect() as connection:
+    with database_of(manifest).engine.connect() as connection:
         return connection.execute(sa.select(sa.func.count()).select_from(state_transitions)).scalar_one()
 
 
@@ -76,16 +76,16 @@ def test_sixteen_processes_do_every_job_exactly_once(url: str, record_property: 
 
 def _seconds_of_all_jobs(url: str, jobs: int) -> float:
     with opened(url, None) as manifest:
-        manifest.enqueue(many(jobs))
+        manifest.jobs.enqueue(many(jobs))
         began = time.monotonic()
         processes = [_started(workers.work_until_done, url, f"worker {n}", 1 + n % 4) for n in range(PROCESSES)]
         assert _joined(processes, 1000) == [0] * PROCESSES
         took_s = time.monotonic() - began
-        counts = manifest.counts()[JobKind.PROCESSING]
+        counts = manifest.jobs.counts()[JobKind.PROCESSING]
         assert {state: number for state, number in counts.items() if number} == {State.SUCCEEDED: jobs}
         assert _transitions(manifest) == 2 * jobs
-        assert all(job.claim_count == 1 for job in manifest.list())
-        assert len({job.results["by"] for job in manifest.list()}) > 1
+        assert all(job.claim_count == 1 for job in manifest.jobs.list())
+        assert len({job.results["by"] for job in manifest.jobs.list()}) > 1
         assert manifest.check() == []
     return took_s
 
@@ -96,25 +96,25 @@ def test_a_worker_that_slept_past_its_lease_writes_nothing_when_it_wakes(url: st
         ear, mouth = fork.Pipe(duplex=False)
         sleeper = _started(workers.claim_and_stop, url, SHORT_LEASE_S, mouth)
         assert _heard(ear) == job_id
-        assert [job.job_id for job in eventually(manifest.rescue, "the job is rescued")] == [job_id]
+        assert [job.job_id for job in eventually(manifest.jobs.rescue, "the job is rescued")] == [job_id]
         winner = claim(manifest, "winner")
-        manifest.succeed(winner.lease, Result(results={"by": "winner"}))
-        before = dump(manifest.engine)
+        manifest.jobs.succeed(winner.lease, Result(results={"by": "winner"}))
+        before = dump(manifest)
         assert sleeper.pid is not None
         os.kill(sleeper.pid, signal.SIGCONT)
         refused = _heard(ear)
         assert refused and all(refused.values()), refused
         assert _heard(ear) == [job_id]
         assert _joined([sleeper]) == [0]
-        assert dump(manifest.engine) == before
-        assert manifest.get(job_id).results == {"by": "winner"}
+        assert dump(manifest) == before
+        assert manifest.jobs.get(job_id).results == {"by": "winner"}
         assert manifest.check() == []
 
 
 def test_a_worker_killed_inside_a_transaction_leaves_no_trace(url: str) -> None:
     with opened(url, None) as manifest:
         add(manifest, "a", "b")
-        before = dump(manifest.engine)
+        before = dump(manifest)
         ear, mouth = fork.Pipe(duplex=False)
         doomed = _started(workers.hold_a_transaction_open, url, mouth)
         assert _heard(ear) == "inside"
@@ -122,17 +122,18 @@ def test_a_worker_killed_inside_a_transaction_leaves_no_trace(url: str) -> None:
         assert _joined([doomed]) == [-signal.SIGKILL]
         # On Postgres the server takes a moment to notice.
         eventually(
-            lambda: manifest.claim("next", 2, job_ids=[job.job_id for job in manifest.list()]), "jobs can be claimed"
+            lambda: manifest.jobs.claim("next", 2, job_ids=[job.job_id for job in manifest.jobs.list()]),
+            "jobs can be claimed",
         )
-        manifest.rescue(["next"])
-        assert {job.subject for job in manifest.list()} == {row[3] for row in before["job_items"]}
+        manifest.jobs.rescue(["next"])
+        assert {job.subject for job in manifest.jobs.list()} == {row[3] for row in before["job_items"]}
         assert manifest.check() == []
 
 
 def test_workers_killed_at_any_moment_lose_nothing(url: str) -> None:
     rounds = by_size(5, 20)
     with opened(url, None) as manifest:
-        manifest.enqueue(many(200 * rounds))
+        manifest.jobs.enqueue(many(200 * rounds))
         for number in range(rounds):
             ear, mouth = fork.Pipe(duplex=False)
             names = [f"victim {number}-{index}" for index in range(4)]
@@ -145,14 +146,14 @@ def test_workers_killed_at_any_moment_lose_nothing(url: str) -> None:
                 victim.kill()
             assert _joined(victims) == [-signal.SIGKILL] * 4
             assert manifest.check() == []
-            manifest.rescue(names)
-            assert manifest.workers() == []
+            manifest.jobs.rescue(names)
+            assert manifest.jobs.workers() == []
             assert manifest.check() == []
-        assert sum(manifest.counts()[JobKind.PROCESSING].values()) == 200 * rounds
+        assert sum(manifest.jobs.counts()[JobKind.PROCESSING].values()) == 200 * rounds
 
 
 def _succeeded(manifest: Manifest) -> int:
-    return manifest.counts()[JobKind.PROCESSING][State.SUCCEEDED]
+    return manifest.jobs.counts()[JobKind.PROCESSING][State.SUCCEEDED]
 
 
 def _has_succeeded(manifest: Manifest, number: int) -> bool:
@@ -166,7 +167,7 @@ def test_an_engine_survives_a_fork(url: str) -> None:
         child = _started(_work_with_the_parents_manifest, manifest)
         assert _joined([child]) == [0]
         claim(manifest, "parent")
-        assert sorted(job.worker_id or "" for job in manifest.list()) == ["child", "parent", "parent"]
+        assert sorted(job.worker_id or "" for job in manifest.jobs.list()) == ["child", "parent", "parent"]
         assert manifest.check() == []
 
 
@@ -178,11 +179,11 @@ def test_a_fork_inside_a_transaction_does_not_end_it(url: str) -> None:
     with opened(url, None) as manifest:
         add(manifest, "a")
         job = claim(manifest)
-        with manifest._transaction() as tx:
-            held(tx, job.lease)
+        with database_of(manifest).transaction() as tx:
+            fenced_job(tx, job.lease)
             child = _started(_look, manifest)
             assert _joined([child]) == [0]
-        manifest.succeed(job.lease, Result())
+        manifest.jobs.succeed(job.lease, Result())
         assert manifest.check() == []
 
 
@@ -190,7 +191,7 @@ def _look(manifest: Manifest) -> None:
     import gc
 
     gc.collect()
-    assert len(manifest.list()) == 1
+    assert len(manifest.jobs.list()) == 1
 
 
 def test_asking_for_the_same_in_different_orders_at_once_is_asking_once(url: str) -> None:
@@ -198,7 +199,7 @@ def test_asking_for_the_same_in_different_orders_at_once_is_asking_once(url: str
         barrier = fork.Barrier(4)
         processes = [_started(_ask_for, url, number, barrier) for number in range(4)]
         assert _joined(processes) == [0] * 4
-        assert sum(manifest.counts()[JobKind.PROCESSING].values()) == 5 * 1500
+        assert sum(manifest.jobs.counts()[JobKind.PROCESSING].values()) == 5 * 1500
         assert manifest.check() == []
 
 
@@ -207,14 +208,14 @@ def _ask_for(url: str, number: int, barrier: Any) -> None:
     for library in "abcde":
         requests = many(1500, f"/{library}")
         barrier.wait(60)
-        manifest.enqueue(requests if number % 2 else requests[::-1])
+        manifest.jobs.enqueue(requests if number % 2 else requests[::-1])
 
 
 def test_when_a_pause_is_over_one_of_many_processes_tries(url: str) -> None:
     with opened(url, None) as manifest:
-        manifest.enqueue(many(50))
-        manifest.fail(claim(manifest).lease, "disk_full", "full", RetryPolicy.ENVIRONMENTAL)
-        with manifest.engine.connect() as connection:
+        manifest.jobs.enqueue(many(50))
+        manifest.jobs.fail(claim(manifest).lease, "disk_full", "full", RetryPolicy.ENVIRONMENTAL)
+        with database_of(manifest).engine.connect() as connection:
             connection.exec_driver_sql("UPDATE breakers SET until = '2026-01-01 00:00:00'")
             connection.commit()
         (ear, mouth), barrier = fork.Pipe(duplex=False), fork.Barrier(8)
@@ -225,6 +226,6 @@ def test_when_a_pause_is_over_one_of_many_processes_tries(url: str) -> None:
 
 def _try(url: str, barrier: Any, mouth: Connection) -> None:
     manifest = Manifest(open_engine(url))
-    manifest.counts()
+    manifest.jobs.counts()
     barrier.wait(60)
-    mouth.send(len(manifest.claim("worker", 5)))
+    mouth.send(len(manifest.jobs.claim("worker", 5)))

@@ -17,9 +17,7 @@ import content_pipeline.manifest.migrate as migrate
 from content_pipeline.errors import BadSettings, ForeignDatabase, NoManifest, OldSchema
 from content_pipeline.manifest.database import SCHEMA_VERSION, Access, open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.schema import metadata
-from content_pipeline.manifest.videos import VideoStore
 from content_pipeline_tests.conformance.manifests import add, claim, database_url, succeed
 
 OLD_VIDEO = """INSERT INTO videos (path, root, key, signature, quick, first_seen, last_seen)
@@ -172,7 +170,7 @@ def _put_a_video_in(engine: sa.Engine) -> None:
 
 def _has_the_video(url: str) -> None:
     engine = open_engine(url)
-    found = VideoStore(engine).at(Path("/games/a.mp4"))
+    found = Manifest(engine).videos.at(Path("/games/a.mp4"))
     assert found is not None and found.key == "a-key"
     engine.dispose()
 
@@ -195,7 +193,7 @@ def test_what_was_published_before_is_known_afterwards(empty_url: str) -> None:
         connection.commit()
     engine.dispose()
     engine = open_engine(empty_url)
-    montage, sheet = sorted(Publications(engine).of("a-key"), key=lambda one: one.file)
+    montage, sheet = sorted(Manifest(engine).publications.of("a-key"), key=lambda one: one.file)
     assert (str(montage.path), montage.file, montage.sha256) == ("/out/a-key.mp4", "montage.mp4", "0" * 64)
     assert (montage.size_bytes, montage.mtime_ns, montage.kept, montage.job_id) == (10, 20, False, "j1")
     assert (str(sheet.path), sheet.file, sheet.mtime_ns) == ("/out/a-key.sheet.jpg", "sheet.jpg", None)
@@ -217,7 +215,7 @@ def test_jobs_from_before_follow_the_settings_and_calibrations_keep_what_was_ask
         connection.commit()
     engine.dispose()
     engine = open_engine(empty_url)
-    video, calibration = Manifest(engine).list()
+    video, calibration = Manifest(engine).jobs.list()
     assert (video.options, video.force_id, video.metadata) == (None, None, {})
     assert (calibration.options, calibration.metadata) == ({"calibration": {"montage_s": 60.0}}, {})
     engine.dispose()
@@ -253,7 +251,7 @@ def test_several_processes_may_open_a_new_database_at_once(empty_url: str) -> No
         process.join(60)
     assert [process.exitcode for process in processes] == [0, 0, 0, 0]
     engine = open_engine(empty_url)
-    assert len(Manifest(engine).list()) == 4
+    assert len(Manifest(engine).jobs.list()) == 4
     _is_whole(empty_url)
     engine.dispose()
 

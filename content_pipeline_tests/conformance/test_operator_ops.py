@@ -15,7 +15,17 @@ from content_pipeline.manifest.model import JobKind, Request
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.schema import videos
 from content_pipeline.manifest.transitions import UnknownJob
-from content_pipeline_tests.conformance.manifests import Clock, add, claim, dump, fail, many, moves, succeed
+from content_pipeline_tests.conformance.manifests import (
+    Clock,
+    add,
+    claim,
+    database_of,
+    dump,
+    fail,
+    many,
+    moves,
+    succeed,
+)
 
 NOWHERE = "0" * 26
 
@@ -29,34 +39,36 @@ def _in_every_state(manifest: Manifest) -> dict[State, str]:
         if state in (State.SUCCEEDED, State.DIRTY):
             succeed(manifest, job)
         if state is State.DIRTY:
-            manifest.mark_dirty(JobFilter(job_ids=[ids[state]]), "changed")
+            manifest.jobs.mark_dirty(JobFilter(job_ids=[ids[state]]), "changed")
             # Out of the way of the claims that follow.
-            manifest.cancel(JobFilter(job_ids=[ids[state]]))
+            manifest.jobs.cancel(JobFilter(job_ids=[ids[state]]))
         if state is State.FAILED:
             fail(manifest, job, RetryPolicy.PERMANENT)
     for state in (State.CANCELLED, State.DISCARDED, State.PENDING):
         (ids[state],) = add(manifest, state)
-    manifest.cancel(JobFilter(job_ids=[ids[State.CANCELLED]]))
-    manifest.discard(JobFilter(job_ids=[ids[State.DISCARDED]]))
-    manifest.resume(JobFilter(job_ids=[ids[State.DIRTY]]))
-    succeed(manifest, manifest.claim("worker", job_ids=[ids[State.DIRTY]])[0])
-    manifest.mark_dirty(JobFilter(job_ids=[ids[State.DIRTY]]), "changed")
-    assert {state: manifest.get(job_id).status for state, job_id in ids.items()} == {state: state for state in State}
+    manifest.jobs.cancel(JobFilter(job_ids=[ids[State.CANCELLED]]))
+    manifest.jobs.discard(JobFilter(job_ids=[ids[State.DISCARDED]]))
+    manifest.jobs.resume(JobFilter(job_ids=[ids[State.DIRTY]]))
+    succeed(manifest, manifest.jobs.claim("worker", job_ids=[ids[State.DIRTY]])[0])
+    manifest.jobs.mark_dirty(JobFilter(job_ids=[ids[State.DIRTY]]), "changed")
+    assert {state: manifest.jobs.get(job_id).status for state, job_id in ids.items()} == {
+        state: state for state in State
+    }
     return ids
 
 
 ORDERS: dict[str, tuple[Callable[[Manifest, JobFilter], int], set[State]]] = {
     "cancel": (
-        lambda manifest, job_filter: sum(manifest.cancel(job_filter)),
+        lambda manifest, job_filter: sum(manifest.jobs.cancel(job_filter)),
         {State.PENDING, State.DIRTY, State.RUNNING},
     ),
     "discard": (
-        lambda manifest, job_filter: manifest.discard(job_filter),
+        lambda manifest, job_filter: manifest.jobs.discard(job_filter),
         {State.PENDING, State.DIRTY, State.FAILED, State.CANCELLED},
     ),
-    "resume": (lambda manifest, job_filter: manifest.resume(job_filter), {State.CANCELLED, State.DISCARDED}),
-    "retry": (lambda manifest, job_filter: manifest.retry(job_filter), {State.FAILED}),
-    "spoil": (lambda manifest, job_filter: manifest.mark_dirty(job_filter, "changed"), {State.SUCCEEDED}),
+    "resume": (lambda manifest, job_filter: manifest.jobs.resume(job_filter), {State.CANCELLED, State.DISCARDED}),
+    "retry": (lambda manifest, job_filter: manifest.jobs.retry(job_filter), {State.FAILED}),
+    "spoil": (lambda manifest, job_filter: manifest.jobs.mark_dirty(job_filter, "changed"), {State.SUCCEEDED}),
 }
 
 
@@ -65,7 +77,7 @@ def test_an_order_about_all_moves_those_it_can_and_no_others(manifest: Manifest,
     ids = _in_every_state(manifest)
     order, allowed = ORDERS[name]
     assert order(manifest, JobFilter()) == len(allowed)
-    moved = {state for state, job_id in ids.items() if manifest.get(job_id).status is not state}
+    moved = {state for state, job_id in ids.items() if manifest.jobs.get(job_id).status is not state}
     assert moved == allowed - {State.RUNNING}
 
 
@@ -75,10 +87,10 @@ def test_an_order_about_a_named_job_that_does_not_allow_it_changes_nothing(manif
     order, allowed = ORDERS[name]
     good = [ids[state] for state in allowed]
     for state in set(State) - allowed:
-        before = dump(manifest.engine)
+        before = dump(manifest)
         with pytest.raises(IllegalMove, match=ids[state]):
             order(manifest, JobFilter(job_ids=[*good, ids[state]]))
-        assert dump(manifest.engine) == before
+        assert dump(manifest) == before
     with pytest.raises(UnknownJob, match=NOWHERE):
         order(manifest, JobFilter(job_ids=[*good, NOWHERE]))
     assert order(manifest, JobFilter(job_ids=[*good, *good])) == len(allowed)
@@ -88,8 +100,8 @@ def test_a_retry_gives_a_whole_budget_again(manifest: Manifest, clock: Clock) ->
     (job_id,) = add(manifest, "a", max_attempts=1)
     fail(manifest, claim(manifest), RetryPolicy.TRANSIENT)
     clock.pass_s(5)
-    assert manifest.retry() == 1
-    job = manifest.get(job_id)
+    assert manifest.jobs.retry() == 1
+    job = manifest.jobs.get(job_id)
     assert (job.status, job.attempt_count, job.claim_count, job.error_code) == (State.PENDING, 0, 1, None)
     assert (job.available_at, job.completed_at) == (clock.time, None)
     assert claim(manifest).claim_count == 2
@@ -100,54 +112,54 @@ def test_a_retry_may_be_about_a_kind_of_error_or_a_time(manifest: Manifest, cloc
     for code in ("no_audio", "corrupt_media", "no_audio"):
         fail(manifest, claim(manifest), RetryPolicy.PERMANENT, code)
         clock.pass_s(60)
-    assert manifest.retry(JobFilter(error_code="no_audio", since=clock.time - timedelta(seconds=70))) == 1
-    assert manifest.get(ids[2]).status is State.PENDING
-    assert manifest.retry(JobFilter(error_code="no_audio")) == 1
-    assert manifest.retry(JobFilter(error_code="unheard_of")) == 0
-    assert manifest.get(ids[1]).status is State.FAILED
+    assert manifest.jobs.retry(JobFilter(error_code="no_audio", since=clock.time - timedelta(seconds=70))) == 1
+    assert manifest.jobs.get(ids[2]).status is State.PENDING
+    assert manifest.jobs.retry(JobFilter(error_code="no_audio")) == 1
+    assert manifest.jobs.retry(JobFilter(error_code="unheard_of")) == 0
+    assert manifest.jobs.get(ids[1]).status is State.FAILED
 
 
 def test_an_order_may_be_about_a_library_or_a_queue(manifest: Manifest) -> None:
     add(manifest, "a", library="/games")
     add(manifest, "b", library="/talks")
     add(manifest, "c", library="/talks", kind=JobKind.CALIBRATION)
-    assert manifest.cancel(JobFilter(library="/talks", kind=JobKind.PROCESSING)) == (1, 0)
-    assert [job.subject for job in manifest.list(JobFilter(status=State.CANCELLED))] == ["/talks/b"]
+    assert manifest.jobs.cancel(JobFilter(library="/talks", kind=JobKind.PROCESSING)) == (1, 0)
+    assert [job.subject for job in manifest.jobs.list(JobFilter(status=State.CANCELLED))] == ["/talks/b"]
 
 
 def test_an_order_may_be_about_more_jobs_than_a_statement_takes(manifest: Manifest) -> None:
-    manifest.enqueue(many(600))
-    ids = [job.job_id for job in manifest.list()]
-    assert manifest.cancel() == (600, 0)
-    assert manifest.resume(JobFilter(job_ids=ids)) == 600
-    assert len(manifest.list(JobFilter(job_ids=ids), limit=5, offset=300)) == 5
-    assert len(manifest.claim("worker", 600)) == 600
-    assert len(manifest.rescue(["worker"])) == 600
-    assert manifest.clear(JobFilter(job_ids=ids)) == 600
-    assert manifest.counts()[JobKind.PROCESSING][State.PENDING] == 0
+    manifest.jobs.enqueue(many(600))
+    ids = [job.job_id for job in manifest.jobs.list()]
+    assert manifest.jobs.cancel() == (600, 0)
+    assert manifest.jobs.resume(JobFilter(job_ids=ids)) == 600
+    assert len(manifest.jobs.list(JobFilter(job_ids=ids), limit=5, offset=300)) == 5
+    assert len(manifest.jobs.claim("worker", 600)) == 600
+    assert len(manifest.jobs.rescue(["worker"])) == 600
+    assert manifest.jobs.clear(JobFilter(job_ids=ids)) == 600
+    assert manifest.jobs.counts()[JobKind.PROCESSING][State.PENDING] == 0
 
 
 def test_a_spoilt_job_keeps_what_it_made_until_it_is_made_anew(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a")
     succeed(manifest, claim(manifest), output_files=["/out"])
-    manifest.mark_dirty(JobFilter(job_ids=[job_id]), "`rms_threshold` changed")
-    job = manifest.get(job_id)
+    manifest.jobs.mark_dirty(JobFilter(job_ids=[job_id]), "`rms_threshold` changed")
+    job = manifest.jobs.get(job_id)
     assert (job.status, job.output_files, job.completed_at) == (State.DIRTY, ["/out"], None)
-    assert manifest.history(job_id)[-1].reason == "`rms_threshold` changed"
+    assert manifest.jobs.history(job_id)[-1].reason == "`rms_threshold` changed"
 
 
 def test_a_cancelled_running_job_is_not_cancelled_under_its_worker(manifest: Manifest) -> None:
     add(manifest, "a", "b")
     job = claim(manifest)
-    assert manifest.cancel() == (1, 1)
+    assert manifest.jobs.cancel() == (1, 1)
     succeed(manifest, job)
 
 
 def test_clearing_removes_jobs_that_do_not_run_and_leaves_their_history(manifest: Manifest) -> None:
     ids = _in_every_state(manifest)
-    assert manifest.clear(JobFilter(status=State.FAILED)) == 1
-    assert manifest.clear() == 5
-    assert [job.job_id for job in manifest.list()] == [ids[State.RUNNING]]
+    assert manifest.jobs.clear(JobFilter(status=State.FAILED)) == 1
+    assert manifest.jobs.clear() == 5
+    assert [job.job_id for job in manifest.jobs.list()] == [ids[State.RUNNING]]
     assert moves(manifest, ids[State.SUCCEEDED]) == ["pending->running", "running->succeeded"]
     (again,) = add(manifest, State.SUCCEEDED)
     assert again != ids[State.SUCCEEDED]
@@ -156,13 +168,13 @@ def test_clearing_removes_jobs_that_do_not_run_and_leaves_their_history(manifest
 def test_a_reset_forgets_everything(manifest: Manifest) -> None:
     _in_every_state(manifest)
     manifest.reset()
-    assert not any(dump(manifest.engine).values())
+    assert not any(dump(manifest).values())
 
 
 def _see(manifest: Manifest, clock: Clock, path: str, offline: bool = False) -> None:
     texts = dict.fromkeys(("root", "key", "signature", "quick"), "x")
     seen = {"first_seen": clock.time, "last_seen": clock.time, "offline": offline}
-    with manifest.engine.connect() as connection:
+    with database_of(manifest).engine.connect() as connection:
         connection.execute(sa.insert(videos).values(path=path, **texts, **seen))
         connection.commit()
 
@@ -177,13 +189,13 @@ def test_pruning_forgets_old_history_and_the_jobs_of_vanished_videos(manifest: M
     (young,) = add(manifest, "young")
     succeed(manifest, claim(manifest))
     assert manifest.prune(clock.time - timedelta(seconds=50)) == {"jobs": 2, "transitions": 5}
-    assert {job.job_id for job in manifest.list()} == {there, young}
+    assert {job.job_id for job in manifest.jobs.list()} == {there, young}
     assert moves(manifest, there) == ["running->succeeded"], "how it came to its state is still known"
     assert len(moves(manifest, young)) == 2
-    assert [*manifest.attempts(gone), *manifest.history(offline)] == []
+    assert [*manifest.jobs.attempts(gone), *manifest.jobs.history(offline)] == []
     assert manifest.check() == []
     assert manifest.prune(clock.time - timedelta(seconds=50)) == {"jobs": 0, "transitions": 0}
-    manifest.mark_dirty(JobFilter(job_ids=[there]), "changed")
+    manifest.jobs.mark_dirty(JobFilter(job_ids=[there]), "changed")
     succeed(manifest, claim(manifest))
 
 
@@ -191,22 +203,22 @@ def test_pruning_leaves_alone_what_is_not_finished(manifest: Manifest, clock: Cl
     ids = _in_every_state(manifest)
     clock.pass_s(1000)
     manifest.prune(clock.time)
-    assert {job.status for job in manifest.list()} == set(State) - set(FINISHED)
+    assert {job.status for job in manifest.jobs.list()} == set(State) - set(FINISHED)
     assert len(moves(manifest, ids[State.DIRTY])) > 1
 
 
 def test_pruning_forgets_the_history_of_cleared_jobs(manifest: Manifest, clock: Clock) -> None:
     (job_id,) = add(manifest, "a")
     succeed(manifest, claim(manifest))
-    manifest.clear()
+    manifest.jobs.clear()
     assert manifest.prune(clock.time)["transitions"] == 0
     clock.pass_s(1)
     assert manifest.prune(clock.time)["transitions"] == 2
-    assert [*manifest.attempts(job_id), *manifest.history(job_id)] == []
+    assert [*manifest.jobs.attempts(job_id), *manifest.jobs.history(job_id)] == []
 
 
 def test_pruning_keeps_a_calibration_whose_subject_is_no_video(manifest: Manifest, clock: Clock) -> None:
-    manifest.enqueue([Request("/games", "/games", JobKind.CALIBRATION)])
-    succeed(manifest, manifest.claim("worker", kind=JobKind.CALIBRATION)[0])
+    manifest.jobs.enqueue([Request("/games", "/games", JobKind.CALIBRATION)])
+    succeed(manifest, manifest.jobs.claim("worker", kind=JobKind.CALIBRATION)[0])
     clock.pass_s(10)
     assert manifest.prune(clock.time)["jobs"] == 0

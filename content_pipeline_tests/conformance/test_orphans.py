@@ -29,7 +29,7 @@ def test_clones_of_a_machine_never_rescue_each_others_healthy_jobs(manifest: Man
     for _ in range(20):
         assert rescue_orphans(manifest) == []
         clock.pass_s(LEASE_S / 2)
-        assert not manifest.renew(clone, [lease]).lost
+        assert not manifest.jobs.renew(clone, [lease]).lost
     clock.pass_s(LEASE_S + 1)
     assert [job.job_id for job in rescue_orphans(manifest)] == [job_id], "of a clone the lease decides"
 
@@ -48,11 +48,11 @@ def test_when_the_clock_is_set_a_worker_that_lives_renews_and_keeps_its_job(mani
     add(manifest, "a")
     job = claim(manifest, this_worker())
     clock.pass_s(3600)
-    late = threading.Timer(LAST_CHANCE_S / 10, lambda: manifest.renew(this_worker(), [job.lease]))
+    late = threading.Timer(LAST_CHANCE_S / 10, lambda: manifest.jobs.renew(this_worker(), [job.lease]))
     late.start()
     assert rescue_orphans(manifest) == []
     late.join()
-    assert manifest.get(job.job_id).status is State.RUNNING
+    assert manifest.jobs.get(job.job_id).status is State.RUNNING
 
 
 def test_a_worker_that_hangs_loses_its_job_though_its_process_lives(manifest: Manifest, clock: Clock) -> None:
@@ -103,12 +103,12 @@ def _worker() -> Iterator[tuple[subprocess.Popen[str], str]]:
 def test_an_attempt_is_leased_while_it_runs_and_renews(manifest: Manifest, clock: Clock) -> None:
     add(manifest, "a")
     first = claim(manifest, "one").lease
-    assert manifest.is_leased(first.job_id, first.claim_number)
-    assert not manifest.is_leased(first.job_id, first.claim_number + 1)
-    assert manifest.is_leased("of another manifest", 1)
+    assert manifest.jobs.is_leased(first.job_id, first.claim_number)
+    assert not manifest.jobs.is_leased(first.job_id, first.claim_number + 1)
+    assert manifest.jobs.is_leased("of another manifest", 1)
     clock.pass_s(LEASE_S + 1)
-    assert not manifest.is_leased(first.job_id, first.claim_number)
+    assert not manifest.jobs.is_leased(first.job_id, first.claim_number)
     rescue_orphans(manifest)
     second = claim(manifest, "two").lease
-    assert not manifest.is_leased(first.job_id, first.claim_number)
-    assert manifest.is_leased(second.job_id, second.claim_number)
+    assert not manifest.jobs.is_leased(first.job_id, first.claim_number)
+    assert manifest.jobs.is_leased(second.job_id, second.claim_number)

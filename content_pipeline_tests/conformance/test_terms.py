@@ -26,12 +26,12 @@ def _in_state(manifest: Manifest, state: State, **given: object) -> str:
         case State.RUNNING:
             claim(manifest)
         case State.CANCELLED:
-            manifest.cancel(JobFilter(job_ids=[job_id]))
+            manifest.jobs.cancel(JobFilter(job_ids=[job_id]))
         case State.DISCARDED:
-            manifest.discard(JobFilter(job_ids=[job_id]))
+            manifest.jobs.discard(JobFilter(job_ids=[job_id]))
     if state is State.DIRTY:
-        manifest.mark_dirty(JobFilter(job_ids=[job_id]), "changed")
-    assert manifest.get(job_id).status is state
+        manifest.jobs.mark_dirty(JobFilter(job_ids=[job_id]), "changed")
+    assert manifest.jobs.get(job_id).status is state
     return job_id
 
 
@@ -42,17 +42,17 @@ def test_options_and_force_are_read_back_as_they_were_given(manifest: Manifest) 
     }
     (asked,) = add(manifest, "asked", options=odd, force_id=FORCE)
     (plain,) = add(manifest, "plain")
-    assert (manifest.get(asked).options, manifest.get(asked).force_id) == (odd, FORCE)
-    assert (manifest.get(plain).options, manifest.get(plain).force_id) == (None, None)
-    assert {job.job_id: job.options for job in manifest.claim("worker", 2)} == {asked: odd, plain: None}
+    assert (manifest.jobs.get(asked).options, manifest.jobs.get(asked).force_id) == (odd, FORCE)
+    assert (manifest.jobs.get(plain).options, manifest.jobs.get(plain).force_id) == (None, None)
+    assert {job.job_id: job.options for job in manifest.jobs.claim("worker", 2)} == {asked: odd, plain: None}
 
 
 def test_a_claim_names_the_settings_of_each_job(manifest: Manifest) -> None:
     add(manifest, "a", "b", options=FIRST)
     add(manifest, "c")
-    claimed = manifest.claim("worker", 3, hash_of=lambda job: "own" if job.options else "settings")
+    claimed = manifest.jobs.claim("worker", 3, hash_of=lambda job: "own" if job.options else "settings")
     assert [job.config_hash for job in claimed] == ["own", "own", "settings"]
-    assert [manifest.get(job.job_id) for job in claimed] == claimed
+    assert [manifest.jobs.get(job.job_id) for job in claimed] == claimed
 
 
 @pytest.mark.parametrize(
@@ -67,74 +67,74 @@ def test_a_claim_names_the_settings_of_each_job(manifest: Manifest) -> None:
 )
 def test_whoever_asks_last_says_how_it_is_done(manifest: Manifest, state: State, becomes: State) -> None:
     job_id = _in_state(manifest, state, options=FIRST)
-    manifest.ask_again([job_id], "asked again", Terms(OTHER, FORCE))
-    job = manifest.get(job_id)
+    manifest.jobs.ask_again([job_id], "asked again", Terms(OTHER, FORCE))
+    job = manifest.jobs.get(job_id)
     assert (job.status, job.options, job.force_id) == (becomes, OTHER, FORCE)
 
 
 @pytest.mark.parametrize("state", [State.CANCELLED, State.DISCARDED])
 def test_what_a_person_stopped_stays_so(manifest: Manifest, state: State) -> None:
     job_id = _in_state(manifest, state, options=FIRST)
-    manifest.ask_again([job_id], "asked again", Terms(OTHER, FORCE))
-    job = manifest.get(job_id)
+    manifest.jobs.ask_again([job_id], "asked again", Terms(OTHER, FORCE))
+    job = manifest.jobs.get(job_id)
     assert (job.status, job.options, job.force_id) == (state, FIRST, None)
 
 
 @pytest.mark.parametrize("state", [State.PENDING, State.DIRTY, State.RUNNING])
 def test_the_daemon_leaves_what_a_command_asked_for_and_what_waits_alone(manifest: Manifest, state: State) -> None:
     job_id = _in_state(manifest, state, options=FIRST, force_id=FORCE)
-    before = manifest.get(job_id), moves(manifest, job_id)
-    manifest.ask_again([job_id], "the night", Terms(priority=-10))
-    assert (manifest.get(job_id), moves(manifest, job_id)) == before
+    before = manifest.jobs.get(job_id), moves(manifest, job_id)
+    manifest.jobs.ask_again([job_id], "the night", Terms(priority=-10))
+    assert (manifest.jobs.get(job_id), moves(manifest, job_id)) == before
 
 
 def test_the_daemon_does_what_is_finished_with_the_settings_as_they_are(manifest: Manifest) -> None:
     job_id = _in_state(manifest, State.SUCCEEDED, options=FIRST)
-    manifest.ask_again([job_id], "the night", Terms(priority=-10))
-    job = manifest.get(job_id)
+    manifest.jobs.ask_again([job_id], "the night", Terms(priority=-10))
+    job = manifest.jobs.get(job_id)
     assert (job.status, job.options, job.priority) == (State.DIRTY, None, -10)
 
 
 def test_asking_the_same_again_changes_nothing(manifest: Manifest) -> None:
     job_id = _in_state(manifest, State.PENDING, options=FIRST)
-    before = manifest.get(job_id)
-    manifest.ask_again([job_id], "asked again", Terms(dict(FIRST)))
-    assert manifest.get(job_id) == before
+    before = manifest.jobs.get(job_id)
+    manifest.jobs.ask_again([job_id], "asked again", Terms(dict(FIRST)))
+    assert manifest.jobs.get(job_id) == before
 
 
 def test_a_force_is_kept_until_it_is_fulfilled(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a", options=FIRST, force_id=FORCE)
-    manifest.ask_again([job_id], "asked again, without force", Terms(OTHER))
-    assert manifest.get(job_id).force_id == FORCE
-    manifest.release(claim(manifest).lease, "stopped")
+    manifest.jobs.ask_again([job_id], "asked again, without force", Terms(OTHER))
+    assert manifest.jobs.get(job_id).force_id == FORCE
+    manifest.jobs.release(claim(manifest).lease, "stopped")
     fail(manifest, claim(manifest), RetryPolicy.PERMANENT)
-    assert manifest.retry() == 1
-    manifest.cancel()
-    assert manifest.resume() == 1
+    assert manifest.jobs.retry() == 1
+    manifest.jobs.cancel()
+    assert manifest.jobs.resume() == 1
     claim(manifest, "dies")
-    manifest.rescue(["dies"])
+    manifest.jobs.rescue(["dies"])
     job = claim(manifest)
     assert (job.options, job.force_id) == (OTHER, FORCE)
-    manifest.succeed(job.lease, Result(), job)
-    assert (manifest.get(job_id).options, manifest.get(job_id).force_id) == (OTHER, None)
+    manifest.jobs.succeed(job.lease, Result(), job)
+    assert (manifest.jobs.get(job_id).options, manifest.jobs.get(job_id).force_id) == (OTHER, None)
 
 
 @pytest.mark.parametrize("terms", [Terms(OTHER), Terms(FIRST, LATER_FORCE)], ids=["other options", "a force"])
 def test_what_is_asked_for_while_it_runs_is_done_afterwards(manifest: Manifest, terms: Terms) -> None:
     (job_id,) = add(manifest, "a", options=FIRST, force_id=FORCE)
     running = claim(manifest)
-    manifest.ask_again([job_id], "asked again", terms)
-    manifest.succeed(running.lease, Result(), running)
-    job = manifest.get(job_id)
+    manifest.jobs.ask_again([job_id], "asked again", terms)
+    manifest.jobs.succeed(running.lease, Result(), running)
+    job = manifest.jobs.get(job_id)
     assert (job.status, job.options, job.attempt_count) == (State.DIRTY, terms.options, 0)
     assert job.force_id == (FORCE if terms.force_id is None else terms.force_id)
     assert moves(manifest, job_id)[-2:] == ["running->succeeded", "succeeded->dirty"]
     again = claim(manifest)
-    manifest.succeed(again.lease, Result(), again)
-    assert (manifest.get(job_id).status, manifest.get(job_id).force_id) == (State.SUCCEEDED, None)
+    manifest.jobs.succeed(again.lease, Result(), again)
+    assert (manifest.jobs.get(job_id).status, manifest.jobs.get(job_id).force_id) == (State.SUCCEEDED, None)
 
 
 def test_many_jobs_are_asked_for_at_once(manifest: Manifest) -> None:
-    manifest.enqueue([Request(f"/games/{number}", "/games", options=FIRST) for number in range(1200)])
-    manifest.ask_again([job.job_id for job in manifest.list()], "asked again", Terms(OTHER))
-    assert all(job.options == OTHER for job in manifest.list())
+    manifest.jobs.enqueue([Request(f"/games/{number}", "/games", options=FIRST) for number in range(1200)])
+    manifest.jobs.ask_again([job.job_id for job in manifest.jobs.list()], "asked again", Terms(OTHER))
+    assert all(job.options == OTHER for job in manifest.jobs.list())

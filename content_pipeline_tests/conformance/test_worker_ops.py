@@ -26,37 +26,37 @@ def test_a_success_keeps_what_was_made(manifest: Manifest, clock: Clock) -> None
         "cost": {"energy": {"cpu_s": 1.5, "reused": False}},
     }
     succeed(manifest, job, **made)
-    done = manifest.get(job_id)
+    done = manifest.jobs.get(job_id)
     assert {name: getattr(done, name) for name in made} == made
     assert (done.status, done.completed_at, done.error_code) == (State.SUCCEEDED, clock.time, None)
     assert (done.input_size, done.video_key) == (7, "old"), "what a result does not say stays"
     assert (done.lease_token, done.worker_id, done.lease_expires_at, done.progress) == (None, None, None, None)
-    (attempt,) = manifest.attempts(job_id)
+    (attempt,) = manifest.jobs.attempts(job_id)
     assert (attempt.outcome, attempt.ended_at, attempt.cost) == ("succeeded", clock.time, made["cost"])
 
 
 def test_progress_and_run_are_seen_while_it_runs(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a")
     job = claim(manifest)
-    manifest.report_run(job.lease, "run-1", "a-key")
-    manifest.report_run(job.lease, "run-2")
-    manifest.report_progress(job.lease, {"stage": "energy", "percent": 40})
-    seen = manifest.get(job_id)
+    manifest.jobs.report_run(job.lease, "run-1", "a-key")
+    manifest.jobs.report_run(job.lease, "run-2")
+    manifest.jobs.report_progress(job.lease, {"stage": "energy", "percent": 40})
+    seen = manifest.jobs.get(job_id)
     assert (seen.run_id, seen.video_key) == ("run-2", "a-key"), "a run without a key leaves the key alone"
     assert seen.progress == {"stage": "energy", "percent": 40}
-    assert manifest.attempts(job_id)[0].run_id == "run-2"
+    assert manifest.jobs.attempts(job_id)[0].run_id == "run-2"
     assert moves(manifest, job_id) == ["pending->running"]
 
 
 def test_a_permanent_error_ends_the_job_at_once(manifest: Manifest, clock: Clock) -> None:
     (job_id,) = add(manifest, "a")
     assert fail(manifest, claim(manifest), RetryPolicy.PERMANENT, "no_audio").move is Move.FAIL
-    job = manifest.get(job_id)
+    job = manifest.jobs.get(job_id)
     assert (job.status, job.error_code, job.last_error) == (State.FAILED, "no_audio", "it went wrong")
     assert (job.completed_at, job.attempt_count) == (clock.time, 1)
-    (attempt,) = manifest.attempts(job_id)
+    (attempt,) = manifest.jobs.attempts(job_id)
     assert (attempt.outcome, attempt.error_code, attempt.error) == ("failed", "no_audio", "it went wrong")
-    assert manifest.history(job_id)[-1].error_snippet == "no_audio: it went wrong"
+    assert manifest.jobs.history(job_id)[-1].error_snippet == "no_audio: it went wrong"
 
 
 def test_a_transient_error_is_tried_again_ever_later(manifest: Manifest, clock: Clock) -> None:
@@ -65,24 +65,24 @@ def test_a_transient_error_is_tried_again_ever_later(manifest: Manifest, clock: 
     for _ in range(9):
         decision = fail(manifest, claim(manifest), RetryPolicy.TRANSIENT)
         waits.append(decision.delay_s)
-        assert (manifest.get(job_id).available_at - clock.time).total_seconds() == decision.delay_s
+        assert (manifest.jobs.get(job_id).available_at - clock.time).total_seconds() == decision.delay_s
         assert manifest.check() == []
         clock.pass_s(decision.delay_s)
-        manifest.close_breakers()
+        manifest.breakers.close()
     assert waits == [30, 60, 120, 240, 480, 960, 1920, 3600, 3600]
     assert fail(manifest, claim(manifest), RetryPolicy.TRANSIENT).move is Move.FAIL
-    assert manifest.get(job_id).status is State.FAILED
+    assert manifest.jobs.get(job_id).status is State.FAILED
 
 
 def test_an_environmental_error_costs_no_attempt(manifest: Manifest, clock: Clock) -> None:
     (job_id,) = add(manifest, "a", max_attempts=1)
     for _ in range(5):
         fail(manifest, claim(manifest), RetryPolicy.ENVIRONMENTAL, "disk_full")
-        assert manifest.get(job_id).attempt_count == 0
+        assert manifest.jobs.get(job_id).attempt_count == 0
         assert manifest.check() == []
         clock.pass_s(30)
-        manifest.close_breakers()
-    assert manifest.get(job_id).claim_count == 5
+        manifest.breakers.close()
+    assert manifest.jobs.get(job_id).claim_count == 5
 
 
 def test_a_job_given_back_costs_nothing_and_is_due_at_once(manifest: Manifest) -> None:
@@ -90,19 +90,19 @@ def test_a_job_given_back_costs_nothing_and_is_due_at_once(manifest: Manifest) -
     for number in range(1, 4):
         job = claim(manifest)
         assert (job.claim_count, job.attempt_count) == (number, 1)
-        manifest.release(job.lease, "the worker stops")
-    assert (manifest.get(job_id).status, manifest.get(job_id).attempt_count) == (State.PENDING, 0)
-    assert [attempt.outcome for attempt in manifest.attempts(job_id)] == ["released"] * 3
-    assert manifest.history(job_id)[-1].reason == "the worker stops"
+        manifest.jobs.release(job.lease, "the worker stops")
+    assert (manifest.jobs.get(job_id).status, manifest.jobs.get(job_id).attempt_count) == (State.PENDING, 0)
+    assert [attempt.outcome for attempt in manifest.jobs.attempts(job_id)] == ["released"] * 3
+    assert manifest.jobs.history(job_id)[-1].reason == "the worker stops"
 
 
 def test_a_crash_costs_no_attempt_but_the_second_ends_the_job(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a")
-    manifest.crashed(claim(manifest).lease, "killed by signal 9")
-    job = manifest.get(job_id)
+    manifest.jobs.crashed(claim(manifest).lease, "killed by signal 9")
+    job = manifest.jobs.get(job_id)
     assert (job.status, job.attempt_count, job.crash_count) == (State.PENDING, 0, 1)
-    manifest.crashed(claim(manifest).lease, "killed by signal 9")
-    job = manifest.get(job_id)
+    manifest.jobs.crashed(claim(manifest).lease, "killed by signal 9")
+    job = manifest.jobs.get(job_id)
     assert (job.status, job.error_code, job.crash_count) == (State.FAILED, "crashed", 2)
     assert job.last_error == "killed by signal 9"
 
@@ -110,44 +110,44 @@ def test_a_crash_costs_no_attempt_but_the_second_ends_the_job(manifest: Manifest
 def test_a_job_asked_to_stop_ends_cancelled(manifest: Manifest, clock: Clock) -> None:
     (job_id,) = add(manifest, "a")
     job = claim(manifest)
-    assert manifest.cancel(JobFilter(job_ids=[job_id])) == (0, 1)
-    assert manifest.get(job_id).status is State.RUNNING
-    assert manifest.renew("worker", [job.lease]).cancelled == {job_id}
-    manifest.stop_cancelled(job.lease)
-    assert (manifest.get(job_id).status, manifest.get(job_id).completed_at) == (State.CANCELLED, clock.time)
-    assert manifest.attempts(job_id)[0].outcome == "cancelled"
+    assert manifest.jobs.cancel(JobFilter(job_ids=[job_id])) == (0, 1)
+    assert manifest.jobs.get(job_id).status is State.RUNNING
+    assert manifest.jobs.renew("worker", [job.lease]).cancelled == {job_id}
+    manifest.jobs.stop_cancelled(job.lease)
+    assert (manifest.jobs.get(job_id).status, manifest.jobs.get(job_id).completed_at) == (State.CANCELLED, clock.time)
+    assert manifest.jobs.attempts(job_id)[0].outcome == "cancelled"
 
 
 @pytest.mark.parametrize("ending", ["release", "transient", "environmental", "crash", "rescue"])
 def test_a_wish_to_stop_outlives_the_attempt(manifest: Manifest, clock: Clock, ending: str) -> None:
     (job_id,) = add(manifest, "a")
     job = claim(manifest)
-    manifest.cancel(JobFilter(job_ids=[job_id]))
+    manifest.jobs.cancel(JobFilter(job_ids=[job_id]))
     match ending:
         case "release":
-            manifest.release(job.lease, "the worker stops")
+            manifest.jobs.release(job.lease, "the worker stops")
         case "transient":
             assert fail(manifest, job, RetryPolicy.TRANSIENT).move is Move.CANCEL
         case "environmental":
             fail(manifest, job, RetryPolicy.ENVIRONMENTAL)
         case "crash":
-            manifest.crashed(job.lease, "died")
+            manifest.jobs.crashed(job.lease, "died")
         case "rescue":
             clock.pass_s(1000)
-            manifest.rescue()
-    assert manifest.get(job_id).status is State.CANCELLED
+            manifest.jobs.rescue()
+    assert manifest.jobs.get(job_id).status is State.CANCELLED
     assert moves(manifest, job_id) == ["pending->running", "running->cancelled"]
-    manifest.resume()
-    manifest.close_breakers()
+    manifest.jobs.resume()
+    manifest.breakers.close()
     assert not claim(manifest).cancel_requested
 
 
 def test_a_success_stands_although_a_stop_was_asked_for(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a")
     job = claim(manifest)
-    manifest.cancel()
+    manifest.jobs.cancel()
     succeed(manifest, job)
-    assert manifest.get(job_id).status is State.SUCCEEDED
+    assert manifest.jobs.get(job_id).status is State.SUCCEEDED
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,10 @@ def test_a_success_stands_although_a_stop_was_asked_for(manifest: Manifest) -> N
 )
 def test_any_error_text_can_be_kept(manifest: Manifest, message: str) -> None:
     (job_id,) = add(manifest, "a")
-    manifest.fail(claim(manifest).lease, "internal_error" * 10, message, RetryPolicy.TRANSIENT)
-    kept = manifest.get(job_id).last_error
+    manifest.jobs.fail(claim(manifest).lease, "internal_error" * 10, message, RetryPolicy.TRANSIENT)
+    kept = manifest.jobs.get(job_id).last_error
     assert kept is not None and 0 < len(kept) <= ERROR_LENGTH
-    snippet = manifest.history(job_id)[-1].error_snippet
+    snippet = manifest.jobs.history(job_id)[-1].error_snippet
     assert snippet is not None and len(snippet) <= SNIPPET_LENGTH
-    assert manifest.attempts(job_id)[0].error == kept
-    assert manifest.breakers()[0].message == kept
+    assert manifest.jobs.attempts(job_id)[0].error == kept
+    assert manifest.breakers.all()[0].message == kept

@@ -13,38 +13,39 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import JobKind, Result
 from content_pipeline.manifest.transitions import LostLease
+from content_pipeline_tests.conformance.manifests import database_of
 
 
 def work_until_done(url: str, name: str, batch: int) -> None:
     """Claim and succeed until nothing waits."""
     manifest = Manifest(open_engine(url))
     while True:
-        jobs = manifest.claim(name, batch)
+        jobs = manifest.jobs.claim(name, batch)
         for job in jobs:
-            manifest.succeed(job.lease, Result(results={"by": name}))
-        if not jobs and manifest.counts()[JobKind.PROCESSING][State.PENDING] == 0:
+            manifest.jobs.succeed(job.lease, Result(results={"by": name}))
+        if not jobs and manifest.jobs.counts()[JobKind.PROCESSING][State.PENDING] == 0:
             return
 
 
 def claim_and_stop(url: str, lease_s: float, say: Connection) -> None:
     """Claim a job and stop like a machine put to sleep; when woken, try every write, and tell which were refused."""
     manifest = Manifest(open_engine(url), lease_s=lease_s)
-    (job,) = manifest.claim("sleeper")
+    (job,) = manifest.jobs.claim("sleeper")
     say.send(job.job_id)
     os.kill(os.getpid(), signal.SIGSTOP)
     lease = job.lease
     writes: dict[str, Callable[[], object]] = {
-        "progress": lambda: manifest.report_progress(lease, {"percent": 99}),
-        "run": lambda: manifest.report_run(lease, "late"),
-        "publish": lambda: manifest.publications(lease).check_lease(),
-        "succeed": lambda: manifest.succeed(lease, Result(results={"by": "sleeper"})),
-        "fail": lambda: manifest.fail(lease, "late", "late", RetryPolicy.PERMANENT),
-        "crashed": lambda: manifest.crashed(lease, "late"),
-        "release": lambda: manifest.release(lease, "late"),
-        "cancel": lambda: manifest.stop_cancelled(lease),
+        "progress": lambda: manifest.jobs.report_progress(lease, {"percent": 99}),
+        "run": lambda: manifest.jobs.report_run(lease, "late"),
+        "publish": lambda: manifest.publications.under(lease).check_lease(),
+        "succeed": lambda: manifest.jobs.succeed(lease, Result(results={"by": "sleeper"})),
+        "fail": lambda: manifest.jobs.fail(lease, "late", "late", RetryPolicy.PERMANENT),
+        "crashed": lambda: manifest.jobs.crashed(lease, "late"),
+        "release": lambda: manifest.jobs.release(lease, "late"),
+        "cancel": lambda: manifest.jobs.stop_cancelled(lease),
     }
     say.send({name: _is_refused(write) for name, write in writes.items()})
-    say.send(sorted(manifest.renew("sleeper", [lease]).lost))
+    say.send(sorted(manifest.jobs.renew("sleeper", [lease]).lost))
 
 
 def _is_refused(write: Callable[[], object]) -> bool:
@@ -58,7 +59,7 @@ def _is_refused(write: Callable[[], object]) -> bool:
 def hold_a_transaction_open(url: str, say: Connection) -> None:
     """Change much and commit nothing, until killed."""
     manifest = Manifest(open_engine(url))
-    with manifest._transaction() as tx:
+    with database_of(manifest).transaction() as tx:
         from content_pipeline.manifest import claim as claiming
         from content_pipeline.manifest import enqueue as intake
         from content_pipeline.manifest.model import Request
@@ -74,5 +75,5 @@ def crash_again_and_again(url: str, name: str, say: Connection) -> None:
     manifest = Manifest(open_engine(url))
     say.send(name)
     while True:
-        for job in manifest.claim(name, 3):
-            manifest.succeed(job.lease, Result())
+        for job in manifest.jobs.claim(name, 3):
+            manifest.jobs.succeed(job.lease, Result())

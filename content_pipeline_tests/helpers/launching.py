@@ -70,7 +70,7 @@ class LaunchedProject:
         return open_instance(self.settings)
 
     def job(self, name: str) -> Job:
-        (found,) = [job for job in self.manifest.list() if job.subject.endswith(name)]
+        (found,) = [job for job in self.manifest.jobs.list() if job.subject.endswith(name)]
         return found
 
     # --- launching

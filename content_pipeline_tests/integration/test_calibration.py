@@ -28,7 +28,6 @@ from content_pipeline.execution.outcome import Outcome
 from content_pipeline.library.keys import library_key
 from content_pipeline.library.plan import Action
 from content_pipeline.library.scan import scan
-from content_pipeline.manifest.calibrations import Calibrations
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job, JobKind
 from content_pipeline.manifest.open import open_manifest
@@ -104,7 +103,7 @@ def calibrate(project: Project, folder: str = "library", **changed: Any) -> floa
 
 
 def job_of(project: Project, folder: str = "library") -> Job:
-    job = calibrator(project).manifest.find(JobKind.CALIBRATION, str(project.library.parent / folder))
+    job = calibrator(project).manifest.jobs.find(JobKind.CALIBRATION, str(project.library.parent / folder))
     assert job is not None
     return job
 
@@ -134,7 +133,7 @@ def test_after_a_reset_the_old_artifacts_are_used_again(two_libraries: Project) 
     before = process(two_libraries)["game.mp4"].outputs
     calibrate(two_libraries, **NOTHING)
     process(two_libraries)
-    assert calibrator(two_libraries).manifest.reset_calibration(str(two_libraries.library)).was_applied is not None
+    assert calibrator(two_libraries).manifest.calibrations.reset(str(two_libraries.library)).was_applied is not None
     action, reasons = planned(two_libraries)["game.mp4"]
     assert (action, reasons["detections"]) == (Action.REDO, "detection.sensitivity 100.0 -> 2.5")
     back = process(two_libraries)["game.mp4"]
@@ -200,7 +199,7 @@ def test_the_same_inputs_give_the_same_calibration_and_looking_applies_nothing(t
     again = calibrator(two_libraries).look(two_libraries.library)
     assert (first.reused, again.reused, first.key) == (False, True, again.key)
     assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
-    assert calibrator(two_libraries).manifest.find(JobKind.CALIBRATION, str(two_libraries.library)) is None
+    assert calibrator(two_libraries).manifest.jobs.find(JobKind.CALIBRATION, str(two_libraries.library)) is None
     found = again.artifact.read_json("calibration.json")["inputs"]
     assert [video["video"] for video in found["videos"]] == [process(two_libraries)["game.mp4"].key]
 
@@ -234,7 +233,7 @@ def test_what_cannot_be_calibrated_is_refused_by_name(two_libraries: Project, bu
         calibrate(two_libraries, "elsewhere/inner")
     with pytest.raises(BadSettings, match=r"rms_threshold.*less than or equal to 10"):
         calibrate(two_libraries, calibration__setting="rms_threshold", calibration__values="0.1,11")
-    assert calibrator(two_libraries).manifest.find(JobKind.CALIBRATION, str(two_libraries.library)) is None
+    assert calibrator(two_libraries).manifest.jobs.find(JobKind.CALIBRATION, str(two_libraries.library)) is None
     shutil.rmtree(two_libraries.settings().state_dir / "artifacts" / "energy")
     with pytest.raises(NoCurves, match="no video has curves yet"):
         calibrate(two_libraries, **NOTHING)
@@ -256,7 +255,7 @@ def test_a_calibration_is_a_job_with_its_results_and_its_history(two_libraries: 
     artifacts = two_libraries.settings().state_dir / "artifacts" / "calibration"
     assert [path.name for path in artifacts.glob("*/*")] == [job.stage_keys["calibration"]]
     manifest = calibrator(two_libraries).manifest
-    assert [one.reason for one in manifest.history(job.job_id)] == ["asked for by a test", "claimed", "succeeded"]
+    assert [one.reason for one in manifest.jobs.history(job.job_id)] == ["asked for by a test", "claimed", "succeeded"]
     assert manifest.check() == []
 
 
@@ -269,11 +268,11 @@ def test_without_a_target_nothing_is_applied(two_libraries: Project) -> None:
 def test_two_do_not_calibrate_one_library_at_a_time(two_libraries: Project) -> None:
     manifest = calibrator(two_libraries).manifest
     calibrate(two_libraries)
-    manifest.mark_dirty(JobFilter(job_ids=[job_of(two_libraries).job_id]), "again")
-    (held,) = manifest.claim("another host:x:1:1", kind=JobKind.CALIBRATION)
+    manifest.jobs.mark_dirty(JobFilter(job_ids=[job_of(two_libraries).job_id]), "again")
+    (held,) = manifest.jobs.claim("another host:x:1:1", kind=JobKind.CALIBRATION)
     with pytest.raises(BeingCalibrated, match="another host"):
         calibrate(two_libraries, **NOTHING)
-    manifest.release(held.lease, "given back")
+    manifest.jobs.release(held.lease, "given back")
     assert calibrate(two_libraries, **NOTHING) == 100
 
 
@@ -281,7 +280,7 @@ def test_a_cancelled_calibration_stops_and_applies_nothing(two_libraries: Projec
     manifest = calibrator(two_libraries).manifest
 
     def cancel(_stage: str, _fraction: float) -> None:
-        manifest.cancel(JobFilter(kind=JobKind.CALIBRATION))
+        manifest.jobs.cancel(JobFilter(kind=JobKind.CALIBRATION))
 
     settings = settings_of(two_libraries, queue__heartbeat_s=1e-9, **NOTHING)
     with pytest.raises(Stopped):
@@ -295,7 +294,7 @@ def test_one_that_is_cancelled_after_its_last_heartbeat_applies_nothing_either(t
     manifest = calibrator(two_libraries).manifest
 
     def cancel(_stage: str, _fraction: float) -> None:
-        manifest.cancel(JobFilter(kind=JobKind.CALIBRATION))
+        manifest.jobs.cancel(JobFilter(kind=JobKind.CALIBRATION))
 
     settings = settings_of(two_libraries, queue__heartbeat_s=29, **NOTHING)
     with pytest.raises(Stopped):
@@ -326,13 +325,13 @@ def test_one_that_is_interrupted_goes_back_to_the_queue_or_waits_for_a_person(
 def test_while_the_work_is_paused_a_calibration_waits_and_says_so(two_libraries: Project) -> None:
     manifest = calibrator(two_libraries).manifest
     calibrate(two_libraries)
-    manifest.mark_dirty(JobFilter(job_ids=[job_of(two_libraries).job_id]), "again")
-    (held,) = manifest.claim("worker", kind=JobKind.CALIBRATION)
-    manifest.fail(held.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
+    manifest.jobs.mark_dirty(JobFilter(job_ids=[job_of(two_libraries).job_id]), "again")
+    (held,) = manifest.jobs.claim("worker", kind=JobKind.CALIBRATION)
+    manifest.jobs.fail(held.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
     with pytest.raises(Paused, match="is waiting: work is paused"):
         calibrate(two_libraries, **NOTHING)
     assert job_of(two_libraries).options["calibration"]["values"] == [100.0]
-    manifest.close_breakers()
+    manifest.breakers.close()
     assert calibrate(two_libraries, **NOTHING) == 100
 
 
@@ -358,7 +357,7 @@ def test_a_killed_calibration_is_brought_back_and_done_with_the_same_wish(two_li
 
 def test_one_that_is_taken_up_again_goes_by_all_that_it_was_asked_under(two_libraries: Project) -> None:
     asked = calibrator(two_libraries, detection__preset="classic", output__max_segments=1, **NOTHING)
-    asked.manifest.ask(asked._request(two_libraries.library), "asked for by a test")
+    asked.manifest.jobs.ask(asked._request(two_libraries.library), "asked for by a test")
     taken = calibrator(two_libraries).take(job_of(two_libraries).job_id)
     assert taken is not None and taken.applied is not None
     assert (taken.applied.preset, taken.applied.value) == ("classic", 100)
@@ -375,8 +374,8 @@ def test_one_that_cannot_be_understood_fails_by_name_and_the_next_is_done(
 ) -> None:
     asked = calibrator(two_libraries, **NOTHING)
     request = asked._request(two_libraries.library)
-    asked.manifest.ask(replace(request, options=options), "asked for by a test")
-    asked.manifest.ask(asked._request(two_libraries.library.parent / "elsewhere"), "asked for by a test")
+    asked.manifest.jobs.ask(replace(request, options=options), "asked for by a test")
+    asked.manifest.jobs.ask(asked._request(two_libraries.library.parent / "elsewhere"), "asked for by a test")
     outcomes = {Path(job.library).name: outcome for job, outcome in calibrator(two_libraries).take_all()}
     assert isinstance(outcomes["library"], BadSettings)
     assert isinstance(outcomes["elsewhere"], Calibrated) and outcomes["elsewhere"].applied is not None
@@ -410,7 +409,7 @@ def test_where_the_setting_makes_no_difference_nothing_is_applied_and_the_other_
     assert "sensitivity makes no difference here" in done.told and "--setting rms_threshold" in done.told
     found = done.result.artifact.read_json("calibration.json")
     assert (found["value"], [row["is_chosen"] for row in found["table"]].count(True)) == (None, 0)
-    assert Calibrations(calibrator(two_libraries).manifest.engine).of_library(two_libraries.library) is None
+    assert calibrator(two_libraries).manifest.calibrations.of_library(two_libraries.library) is None
 
 
 # --- in Dagster
@@ -452,7 +451,7 @@ def test_the_asset_calibrates_its_library_and_a_worker_that_was_warm_before_foll
     said = materialized(launched)
     assert (said["setting"], said["value"], said["applied"], said["videos"]) == ("sensitivity", 100, "yes", 1)
     assert [record.data["value"] for record in said["values"]] == [2.5, 100]
-    job = launched.manifest.find(JobKind.CALIBRATION, str(launched.library))
+    job = launched.manifest.jobs.find(JobKind.CALIBRATION, str(launched.library))
     assert job is not None and job.status is State.SUCCEEDED
     launched.enqueue()
     (run,) = launched.launch_due().values()
@@ -469,7 +468,7 @@ def test_a_calibration_that_waits_is_delivered_by_a_run_with_what_was_asked_of_i
     asked = load(flags={"calibration.values": "100"}).settings
     manifest = launched.manifest
     request = Calibrator(asked, manifest)._request(launched.library)
-    manifest.ask(request, "asked for by a test")
+    manifest.jobs.ask(request, "asked for by a test")
     with launched.instance() as instance:
         (due,) = due_runs(launched.settings, instance, datetime.now(UTC), JobKind.CALIBRATION)
     assert due.partition_key == library_key(launched.library)
@@ -484,4 +483,4 @@ def test_without_a_wish_the_asset_makes_the_table_and_says_why_nothing_is_applie
     said = materialized(launched)
     assert said["applied"].startswith("no: no target is set")
     assert len(said["values"]) > 10
-    assert Calibrations(launched.manifest.engine).of_library(launched.library) is None
+    assert launched.manifest.calibrations.of_library(launched.library) is None

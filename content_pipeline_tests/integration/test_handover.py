@@ -55,7 +55,9 @@ def set_password(server: postgres.Server, password: str) -> None:
 
 
 def attempts(project: LaunchedProject) -> dict[str, tuple[State, int, int]]:
-    return {Path(job.subject).name: (job.status, job.attempt_count, job.crash_count) for job in project.manifest.list()}
+    return {
+        Path(job.subject).name: (job.status, job.attempt_count, job.crash_count) for job in project.manifest.jobs.list()
+    }
 
 
 def secrets_in(folder: Path) -> str:

@@ -92,7 +92,7 @@ def test_a_killed_child_is_followed_by_another_that_goes_on_after_the_finished_s
     assert game.ends(run) is SUCCESS
     job = game.job("game.mp4")
     assert (job.status, job.crash_count, job.run_id) == (State.SUCCEEDED, 1, run)
-    assert [one.outcome for one in game.manifest.attempts(job.job_id)] == ["crashed", "succeeded"]
+    assert [one.outcome for one in game.manifest.jobs.attempts(job.job_id)] == ["crashed", "succeeded"]
     steps = _steps_started(game, run)
     died_in = point.removesuffix("_sealed").replace("clip", "montage")
     assert {stage: steps.count(stage) for stage in VIDEO_STAGES} == {
@@ -108,7 +108,7 @@ def test_a_child_that_hangs_is_ended_as_stalled_and_the_run_goes_on(game: Launch
     assert game.ends(run, 180) is SUCCESS
     job = game.job("game.mp4")
     assert (job.status, job.crash_count, job.run_id) == (State.SUCCEEDED, 0, run)
-    stalled, succeeded = game.manifest.attempts(job.job_id)
+    stalled, succeeded = game.manifest.jobs.attempts(job.job_id)
     assert (stalled.outcome, stalled.error_code, succeeded.outcome) == ("failed", "stalled", "succeeded")
     assert "no progress in energy for" in stalled.error
     assert "failpoints.py" in stalled.error and "context.py" in stalled.error, "where it hung, and who called that"
@@ -179,8 +179,8 @@ def test_a_terminated_run_ends_as_cancelled_with_its_job_and_all_its_processes(l
 def test_a_run_that_has_to_wait_says_why(game: LaunchedProject) -> None:
     with game.instance() as instance:
         (due,) = due_runs(game.settings, instance, datetime.now(UTC))
-        (job,) = game.manifest.claim("somebody")
-        game.manifest.fail(job.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
+        (job,) = game.manifest.jobs.claim("somebody")
+        game.manifest.jobs.fail(job.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
         run = game._launch(instance, due.partition_key, f"{job.job_id}:{job.claim_count + 1}")
     eventually(lambda: any("Waiting: its job is waiting" in message for message in game.messages(run)), "it says why")
     with game.instance() as instance:
@@ -306,7 +306,7 @@ def test_a_run_that_is_terminated_in_the_queue_takes_its_job_along_until_it_is_r
         instance.report_run_canceled(queued)
         assert due_runs(game.settings, instance, datetime.now(UTC)) == []
         assert game.job("game.mp4").status is State.CANCELLED
-        game.manifest.resume(JobFilter())
+        game.manifest.jobs.resume(JobFilter())
         (again,) = due_runs(game.settings, instance, datetime.now(UTC))
     assert again.run_key != due.run_key
 

@@ -25,6 +25,7 @@ from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.services.processing import Batch
 from content_pipeline.settings import Settings
+from content_pipeline_tests.conformance.manifests import database_of
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.eventually import eventually
 from content_pipeline_tests.helpers.processing import Project, computed
@@ -54,7 +55,7 @@ def processed(project: Project, short: Path) -> Project:
 
 def pretend_processed(project: Project, number: int) -> list[Path]:
     """Many small files that the manifest knows as done: as if each had been processed."""
-    from content_pipeline.manifest.videos import KnownVideo, VideoStore
+    from content_pipeline.manifest.videos import KnownVideo
     from content_pipeline.media.source import Signature
 
     paths = [project.library / f"{index:05}.mp4" for index in range(number)]
@@ -62,13 +63,13 @@ def pretend_processed(project: Project, number: int) -> list[Path]:
         path.write_bytes(path.name.encode())
     batch = batch_of(project)
     batch.enqueue(scan(project.library, project.settings().library))
-    store = VideoStore(batch.manifest.engine)
+    store = batch.manifest.videos
     config_hash = recipe_of(project.settings()).config_hash
-    while jobs := batch.manifest.claim("test", 500):
+    while jobs := batch.manifest.jobs.claim("test", 500):
         for job in jobs:
             path = Path(job.subject)
             store.save(KnownVideo(path, project.library, path.stem, str(Signature.of(path.stat())), "sha256:x", "y"))
-            batch.manifest.succeed(job.lease, Result(video_key=path.stem, config_hash=config_hash))
+            batch.manifest.jobs.succeed(job.lease, Result(video_key=path.stem, config_hash=config_hash))
     return paths
 
 
@@ -96,9 +97,9 @@ def test_a_changed_input_and_a_new_file_are_told_apart(processed: Project, short
 
 
 def test_planning_changes_nothing(processed: Project) -> None:
-    before = batch_of(processed).manifest.counts()
+    before = batch_of(processed).manifest.jobs.counts()
     plan_of(processed, detection__rms_threshold=0.3)
-    assert batch_of(processed).manifest.counts() == before
+    assert batch_of(processed).manifest.jobs.counts() == before
 
 
 def test_a_failed_video_is_left_until_something_changes(project: Project) -> None:
@@ -106,11 +107,11 @@ def test_a_failed_video_is_left_until_something_changes(project: Project) -> Non
     assert project.process()["bad.mp4"].error_code == "not_a_video"
     again = project.process()["bad.mp4"]
     assert (again.status, again.error_code, again.stages) == ("failed", "not_a_video", {})
-    job = batch_of(project).manifest.find(JobKind.PROCESSING, str(project.library / "bad.mp4"))
+    job = batch_of(project).manifest.jobs.find(JobKind.PROCESSING, str(project.library / "bad.mp4"))
     assert job.claim_count == 1
     (project.library / "bad.mp4").write_text("this is still no video")
     assert project.process()["bad.mp4"].error_code == "not_a_video"
-    assert batch_of(project).manifest.get(job.job_id).claim_count == 2
+    assert batch_of(project).manifest.jobs.get(job.job_id).claim_count == 2
 
 
 def test_renaming_a_thousand_files_recomputes_nothing(project: Project) -> None:
@@ -125,7 +126,7 @@ def test_renaming_a_thousand_files_recomputes_nothing(project: Project) -> None:
     assert {outcome.status for outcome in outcomes.values()} == {"succeeded"}
     assert {how for outcome in outcomes.values() for how in outcome.stages.values()} == {"reused"}
     assert plan_of(project, library__recursive=True).renamed == ()
-    counts = batch_of(project).manifest.counts()[JobKind.PROCESSING]
+    counts = batch_of(project).manifest.jobs.counts()[JobKind.PROCESSING]
     assert counts[State.SUCCEEDED] == sum(counts.values()) == 1000
 
 
@@ -159,7 +160,7 @@ def test_a_file_that_is_being_written_is_left_alone_until_it_is_whole(project: P
         assert written.wait(10)
         outcome = project.process()["game.mp4"]
         assert outcome.status == "unsettled"
-        assert batch_of(project).manifest.list() == []
+        assert batch_of(project).manifest.jobs.list() == []
     finally:
         go_on.set()
         writer.join()
@@ -179,7 +180,7 @@ def test_an_unmounted_library_is_one_pause_and_no_failure(processed: Project) ->
     with pytest.raises(LibraryOffline, match="the manifest knows 1 video there"):
         plan_of(processed)
     manifest = batch_of_known(processed)
-    assert manifest.counts()[JobKind.PROCESSING][State.FAILED] == 0
+    assert manifest.jobs.counts()[JobKind.PROCESSING][State.FAILED] == 0
     processed.library.rmdir()
     away.rename(processed.library)
     assert computed(processed.process()["game.mp4"]) == set()
@@ -202,9 +203,9 @@ def test_a_library_that_goes_away_while_jobs_wait_pauses_them_at_no_cost(project
     project.library.rename(project.library.with_name("away"))
     batch.work(build_definitions, jobs)
     manifest = batch.manifest
-    assert manifest.counts()[JobKind.PROCESSING][State.PENDING] == 3
-    assert {job.attempt_count for job in manifest.list()} == {0}
-    (breaker,) = manifest.breakers()
+    assert manifest.jobs.counts()[JobKind.PROCESSING][State.PENDING] == 3
+    assert {job.attempt_count for job in manifest.jobs.list()} == {0}
+    (breaker,) = manifest.breakers.all()
     assert (breaker.scope, breaker.error_code) == (f"library:{project.library}", "library_offline")
 
 
@@ -213,12 +214,12 @@ def test_too_little_space_pauses_and_costs_no_attempt(project: Project, short: P
     outcome = project.process(queue__space_factor=100, output__max_duration_s=1e9)["game.mp4"]
     assert (outcome.status, outcome.error_code) == ("pending", "disk_full")
     manifest = batch_of(project).manifest
-    (job,) = manifest.list()
+    (job,) = manifest.jobs.list()
     assert (job.status, job.attempt_count) == (State.PENDING, 0)
-    assert [breaker.scope for breaker in manifest.breakers()] == ["everything"]
-    manifest.close_breakers()
-    manifest.retry(JobFilter())
-    with manifest.engine.begin() as connection:
+    assert [breaker.scope for breaker in manifest.breakers.all()] == ["everything"]
+    manifest.breakers.close()
+    manifest.jobs.retry(JobFilter())
+    with database_of(manifest).engine.begin() as connection:
         connection.exec_driver_sql("UPDATE job_items SET available_at = created_at")
     assert computed(project.process()["game.mp4"])
 
@@ -226,9 +227,11 @@ def test_too_little_space_pauses_and_costs_no_attempt(project: Project, short: P
 def cancel_once_it_runs(settings: Settings) -> None:
     manifest = open_manifest(settings)
     eventually(
-        lambda: any(job.status is State.RUNNING and job.run_id for job in manifest.list()), "a job runs", within_s=120
+        lambda: any(job.status is State.RUNNING and job.run_id for job in manifest.jobs.list()),
+        "a job runs",
+        within_s=120,
     )
-    manifest.cancel(JobFilter())
+    manifest.jobs.cancel(JobFilter())
 
 
 def test_a_running_job_stops_when_a_person_cancels_it(project: Project, samples_folder: Path) -> None:
@@ -242,7 +245,7 @@ def test_a_running_job_stops_when_a_person_cancels_it(project: Project, samples_
     outcome = project.process(**slow)["long.mp4"]
     person.join()
     assert outcome.status == "cancelled"
-    (job,) = manifest.list()
+    (job,) = manifest.jobs.list()
     assert job.status is State.CANCELLED
     import dagster as dg
 
@@ -251,7 +254,7 @@ def test_a_running_job_stops_when_a_person_cancels_it(project: Project, samples_
 
 
 def test_costs_are_recorded_and_foretell_the_next_ones(processed: Project) -> None:
-    (job,) = batch_of(processed).manifest.list()
+    (job,) = batch_of(processed).manifest.jobs.list()
     assert set(job.cost) == {"fingerprint", "energy", "detections", "montage"}
     assert all(cost["wall_s"] >= 0 and cost["cpu_s"] >= 0 and cost["peak_bytes"] > 0 for cost in job.cost.values())
     from content_pipeline.library.plan import expected_seconds
@@ -268,13 +271,13 @@ def test_a_job_that_failed_for_a_while_is_tried_again_when_its_time_has_come(pro
     jobs = batch.enqueue(scan(project.library, project.settings().library))
     from content_pipeline.errors import RetryPolicy
 
-    (job,) = batch.manifest.claim("somebody", job_ids=jobs)
-    batch.manifest.fail(job.lease, "read_failed", "the share hiccuped", RetryPolicy.TRANSIENT)
-    with batch.manifest.engine.begin() as connection:  # no test waits for half a minute
+    (job,) = batch.manifest.jobs.claim("somebody", job_ids=jobs)
+    batch.manifest.jobs.fail(job.lease, "read_failed", "the share hiccuped", RetryPolicy.TRANSIENT)
+    with database_of(batch.manifest).engine.begin() as connection:  # no test waits for half a minute
         connection.exec_driver_sql("UPDATE job_items SET available_at = created_at")
     outcome = project.process()["game.mp4"]
     assert outcome.status == "succeeded"
-    assert [one.outcome for one in batch.manifest.attempts(job.job_id)] == ["failed", "succeeded"]
+    assert [one.outcome for one in batch.manifest.jobs.attempts(job.job_id)] == ["failed", "succeeded"]
 
 
 def test_a_worker_that_dies_is_tried_again_and_then_put_aside(
@@ -286,7 +289,7 @@ def test_a_worker_that_dies_is_tried_again_and_then_put_aside(
     monkeypatch.setattr(energy, "_measure", lambda *_: os.kill(os.getpid(), 9))  # a poison file, as far as we can tell
     outcome = project.process()["game.mp4"]
     assert (outcome.status, outcome.error_code) == ("failed", "crashed")
-    (job,) = batch_of(project).manifest.list()
+    (job,) = batch_of(project).manifest.jobs.list()
     assert (job.crash_count, job.claim_count) == (2, 2)
     assert batch_of(project).manifest.check() == []
 
@@ -305,8 +308,8 @@ def test_two_commands_on_one_folder_share_the_work(project: Project, short: Path
     for other in others:
         other.join(60)
     manifest = batch_of(project).manifest
-    assert manifest.counts()[JobKind.PROCESSING][State.SUCCEEDED] == 4
-    assert {job.claim_count for job in manifest.list()} == {1}
+    assert manifest.jobs.counts()[JobKind.PROCESSING][State.SUCCEEDED] == 4
+    assert {job.claim_count for job in manifest.jobs.list()} == {1}
     assert sum(statuses.count("succeeded") for statuses in found) >= 4
     assert manifest.check() == []
 
@@ -339,11 +342,10 @@ def test_a_setting_given_by_set_holds(tmp_path: Path) -> None:
 
 def test_artifacts_that_nothing_uses_are_collected_in_time(processed: Project) -> None:
     from content_pipeline.artifacts import ArtifactStore
-    from content_pipeline.manifest.catalog import Catalog
 
     processed.process(detection__rms_threshold=0.2)
     store = ArtifactStore(processed.settings().state_dir / "artifacts")
-    in_use = Catalog(batch_of(processed).manifest.engine).stage_keys()
+    in_use = batch_of(processed).manifest.artifact_keys()
     assert store.collect(in_use, time.time() - 3600) == 0
     assert store.collect(in_use, time.time() + 1) > 0
     assert computed(processed.process(detection__rms_threshold=0.2)["game.mp4"]) == set()
@@ -352,7 +354,7 @@ def test_artifacts_that_nothing_uses_are_collected_in_time(processed: Project) -
 
 def test_the_lock_of_an_artifact_names_the_attempt_that_makes_it(processed: Project) -> None:
     """So that whoever wants the same can ask whether that attempt is still to be waited for."""
-    (job,) = batch_of(processed).manifest.list()
+    (job,) = batch_of(processed).manifest.jobs.list()
     locks = processed.settings().state_dir / "artifacts" / ".locks"
     assert list(locks.iterdir()) == []
     run_context = RunContext(lease=Lease(job.job_id, job.claim_count, "a token", "a worker"))

@@ -76,7 +76,7 @@ def test_what_an_unmounted_disk_holds_is_offline_and_its_jobs_outlive_retention(
     planned = plan_of(project)
     assert (planned.gone, planned.offline) == ((str(deleted),), (str(on_disk),))
     assert forget_everything_old(project)["jobs"] == 1
-    left = {Path(job.subject).name for job in open_manifest(project.settings()).list()}
+    left = {Path(job.subject).name for job in open_manifest(project.settings()).jobs.list()}
     assert left == {"inside.mp4", "game.mp4"}
 
 
@@ -120,11 +120,11 @@ def test_a_job_that_failed_for_want_of_its_file_is_done_when_the_disk_is_back(
     manifest = open_manifest(settings)
     with mounted(disk, "--bind", str(real)):
         project.process(library__recursive=True)
-    job = next(job for job in manifest.list() if job.subject == str(disk / "game.mp4"))
-    manifest.mark_dirty(JobFilter(job_ids=[job.job_id]), "on a person's request")
+    job = next(job for job in manifest.jobs.list() if job.subject == str(disk / "game.mp4"))
+    manifest.jobs.mark_dirty(JobFilter(job_ids=[job.job_id]), "on a person's request")
     watcher = LiveProgress(scan(project.library, settings.library), quiet=True)
     Batch(settings, watcher).work(build_definitions, [job.job_id])
-    failed = manifest.get(job.job_id)
+    failed = manifest.jobs.get(job.job_id)
     assert (failed.status, failed.error_code) == (State.FAILED, "missing_file")
     with mounted(disk, "--bind", str(real)):
         planned = next(one for one in plan_of(project).videos if one.found.path.name == "game.mp4")

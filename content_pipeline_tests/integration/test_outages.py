@@ -55,6 +55,6 @@ def test_a_supervisor_outlives_every_trouble_of_the_server(
             assert project.supervisor() == supervisor
     ended = [project.ends(run_id, 180) for run_id in runs.values()]
     assert ended == [dg.DagsterRunStatus.SUCCESS] * 2, [project.messages(run_id)[-6:] for run_id in runs.values()]
-    jobs = project.manifest.list()
+    jobs = project.manifest.jobs.list()
     assert [(job.status, job.claim_count, job.crash_count) for job in jobs] == [(State.SUCCEEDED, 1, 0)] * 2
     assert project.supervisor() == supervisor

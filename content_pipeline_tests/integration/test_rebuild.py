@@ -15,12 +15,11 @@ import pytest
 from content_pipeline.dagster_runtime.rebuild import REASON, Rebuilt, forget_videos, missing_keys, rebuild
 from content_pipeline.library.plan import Action
 from content_pipeline.library.scan import scan
-from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.schema import metadata
-from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.services.planning import Planner
 from content_pipeline.system.hashing import sha256_of
 from content_pipeline_tests.conformance.manifests import dump
@@ -83,9 +82,9 @@ class AsItWas:
         return cls(
             project=project,
             jobs=known_jobs(manifest),
-            videos=set(VideoStore(manifest.engine).all()),
-            recipes=Catalog(manifest.engine).recipes(),
-            ended={job.subject: job.completed_at for job in manifest.list()},
+            videos=set(manifest.videos.all()),
+            recipes=manifest.recipes.all(),
+            ended={job.subject: job.completed_at for job in manifest.jobs.list()},
             runs=runs(project),
         )
 
@@ -99,7 +98,7 @@ def opened(project: Project) -> Manifest:
 
 
 def known_jobs(manifest: Manifest) -> dict[str, dict[str, Any]]:
-    jobs = {Path(job.subject).name: asdict(job) for job in manifest.list()}
+    jobs = {Path(job.subject).name: asdict(job) for job in manifest.jobs.list()}
     return {
         name: {key: value for key, value in job.items() if key not in (*NEW_EACH_TIME, *OF_ATTEMPTS, *ASKED_FOR)}
         for name, job in jobs.items()
@@ -127,15 +126,17 @@ def test_everything_that_was_done_is_known_again(as_it_was: AsItWas, lost: Proje
         assert len(missing_keys(instance, manifest)) == 3
         assert rebuild(instance, manifest) == Rebuilt(videos=4, jobs=4)
         assert missing_keys(instance, manifest) == []
-    assert set(VideoStore(manifest.engine).all()) == as_it_was.videos
+    assert set(manifest.videos.all()) == as_it_was.videos
     # Of a video with copies, the latest run is the run of each.
     anyhow = {"run_id": None}
     after = {name: job | anyhow for name, job in known_jobs(manifest).items()}
     assert after == {name: job | anyhow for name, job in as_it_was.jobs.items()}
-    assert all(job.run_id is not None for job in manifest.list())
-    assert all(abs(job.completed_at - as_it_was.ended[job.subject]) < timedelta(minutes=1) for job in manifest.list())
-    assert Catalog(manifest.engine).recipes() == as_it_was.recipes
-    assert {one.reason for job in manifest.list() for one in manifest.history(job.job_id)} == {REASON}
+    assert all(job.run_id is not None for job in manifest.jobs.list())
+    assert all(
+        abs(job.completed_at - as_it_was.ended[job.subject]) < timedelta(minutes=1) for job in manifest.jobs.list()
+    )
+    assert manifest.recipes.all() == as_it_was.recipes
+    assert {one.reason for job in manifest.jobs.list() for one in manifest.jobs.history(job.job_id)} == {REASON}
     assert manifest.check(hash_if_there) == []
     assert actions(lost) == dict.fromkeys(NAMES, Action.KEEP)
 
@@ -144,9 +145,9 @@ def test_rebuilding_twice_changes_nothing(lost: Project) -> None:
     manifest = opened(lost)
     with lost.instance() as instance:
         rebuild(instance, manifest)
-        once = dump(manifest.engine)
+        once = dump(manifest)
         assert rebuild(instance, manifest) == Rebuilt()
-    assert dump(manifest.engine) == once
+    assert dump(manifest) == once
 
 
 def test_the_next_batch_rebuilds_by_itself_and_starts_no_run(as_it_was: AsItWas, lost: Project) -> None:
@@ -210,7 +211,7 @@ def test_what_was_not_finished_is_left_to_the_plan(processed: Project) -> None:
         instance.report_runless_asset_event(changed)
         database(processed).unlink()
         assert rebuild(instance, manifest) == Rebuilt(videos=4, jobs=3)
-    assert {Path(job.subject).name for job in manifest.list()} == NAMES - {ODD_NAME}
+    assert {Path(job.subject).name for job in manifest.jobs.list()} == NAMES - {ODD_NAME}
     assert manifest.check() == []
 
 
@@ -252,12 +253,12 @@ def test_time_runs_out_between_chunks_and_the_rest_is_left(lost: Project, monkey
 
 def test_an_open_manifest_goes_on_with_the_file_that_is_there(lost: Project) -> None:
     manifest = opened(lost)
-    assert manifest.list() == []
+    assert manifest.jobs.list() == []
     database(lost).unlink()
     with lost.instance() as instance:
         assert rebuild(instance, manifest).jobs == 4
-    assert len(opened(lost).list()) == len(manifest.list()) == 4
-    assert {job.status for job in manifest.list()} == {State.SUCCEEDED}
+    assert len(opened(lost).jobs.list()) == len(manifest.jobs.list()) == 4
+    assert {job.status for job in manifest.jobs.list()} == {State.SUCCEEDED}
 
 
 def test_what_a_person_forgot_stays_forgotten(processed: Project) -> None:
@@ -266,7 +267,7 @@ def test_what_a_person_forgot_stays_forgotten(processed: Project) -> None:
         assert forget_videos(instance) == 3
         manifest.reset()
         assert rebuild(instance, manifest) == Rebuilt()
-    assert all(rows == [] for name, rows in dump(manifest.engine).items() if name in metadata.tables)
+    assert all(rows == [] for name, rows in dump(manifest).items() if name in metadata.tables)
 
 
 def test_the_records_stay_small(as_it_was: AsItWas) -> None:
@@ -283,14 +284,14 @@ def test_what_was_published_where_is_known_again(processed: Project, tmp_path: P
     montage = next(processed.output.glob("*.mp4"))
     montage.write_bytes(b"my edit")
     processed.process(**SHORT)
-    before = {replace(one, job_id=None) for one in opened(processed).publications().all()}
+    before = {replace(one, job_id=None) for one in opened(processed).publications.all()}
     assert {one.path.parent for one in before} == {processed.output, tmp_path / "elsewhere"}
     assert {one.path for one in before if one.kept} == {montage}
     database(processed).unlink()
     elsewhere = next((tmp_path / "elsewhere").glob("*.mp4"))
     elsewhere.write_bytes(b"another edit")
     processed.process(**SHORT)
-    assert {replace(one, job_id=None) for one in opened(processed).publications().all()} == before
+    assert {replace(one, job_id=None) for one in opened(processed).publications.all()} == before
     processed.process(**SHORT, detection__rms_threshold=10.0)
     processed.process(**SHORT, detection__rms_threshold=10.0, output_dir=tmp_path / "elsewhere")
     assert (montage.read_bytes(), elsewhere.read_bytes()) == (b"my edit", b"another edit")

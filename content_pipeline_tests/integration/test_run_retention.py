@@ -165,12 +165,12 @@ def test_what_is_young_stays(instance: dg.DagsterInstance, manifest: Manifest) -
 
 
 def test_a_run_whose_job_is_to_be_done_stays(instance: dg.DagsterInstance, manifest: Manifest) -> None:
-    manifest.enqueue([Request("/games/a.mp4", "/games")])
-    (job,) = manifest.claim("worker")
+    manifest.jobs.enqueue([Request("/games/a.mp4", "/games")])
+    (job,) = manifest.jobs.claim("worker")
     waits = run(instance, "a", **{JOB_TAG: f"{job.job_id}:1"})
     run(instance, "a")
     assert forget(instance, manifest) == 0
-    manifest.succeed(job.lease, Result())
+    manifest.jobs.succeed(job.lease, Result())
     assert forget(instance, manifest) == 1
     assert waits not in runs(instance)
 

@@ -44,29 +44,29 @@ subjects = st.sampled_from(SUBJECTS)
 
 
 def _publish(manifest: Manifest, lease: Lease) -> None:
-    manifest.publications(lease).check_lease()
+    manifest.publications.under(lease).check_lease()
 
 
 WRITES: dict[str, Callable[[Manifest, Lease], Any]] = {
-    "report_progress": lambda manifest, lease: manifest.report_progress(lease, {"percent": 1}),
-    "report_run": lambda manifest, lease: manifest.report_run(lease, "run"),
+    "report_progress": lambda manifest, lease: manifest.jobs.report_progress(lease, {"percent": 1}),
+    "report_run": lambda manifest, lease: manifest.jobs.report_run(lease, "run"),
     "publish": _publish,
-    "succeed": lambda manifest, lease: manifest.succeed(lease, Result(results={"by": lease.worker_id})),
-    "fail": lambda manifest, lease: manifest.fail(lease, "ffmpeg_failed", "no", RetryPolicy.TRANSIENT),
-    "fail for good": lambda manifest, lease: manifest.fail(lease, "no_audio", "no", RetryPolicy.PERMANENT),
-    "disk full": lambda manifest, lease: manifest.fail(lease, "disk_full", "no", RetryPolicy.ENVIRONMENTAL),
-    "offline": lambda manifest, lease: manifest.fail(lease, "library_offline", "no", RetryPolicy.ENVIRONMENTAL),
-    "release": lambda manifest, lease: manifest.release(lease, "stopping"),
-    "crash": lambda manifest, lease: manifest.crashed(lease, "died"),
-    "stop_cancelled": lambda manifest, lease: manifest.stop_cancelled(lease),
+    "succeed": lambda manifest, lease: manifest.jobs.succeed(lease, Result(results={"by": lease.worker_id})),
+    "fail": lambda manifest, lease: manifest.jobs.fail(lease, "ffmpeg_failed", "no", RetryPolicy.TRANSIENT),
+    "fail for good": lambda manifest, lease: manifest.jobs.fail(lease, "no_audio", "no", RetryPolicy.PERMANENT),
+    "disk full": lambda manifest, lease: manifest.jobs.fail(lease, "disk_full", "no", RetryPolicy.ENVIRONMENTAL),
+    "offline": lambda manifest, lease: manifest.jobs.fail(lease, "library_offline", "no", RetryPolicy.ENVIRONMENTAL),
+    "release": lambda manifest, lease: manifest.jobs.release(lease, "stopping"),
+    "crash": lambda manifest, lease: manifest.jobs.crashed(lease, "died"),
+    "stop_cancelled": lambda manifest, lease: manifest.jobs.stop_cancelled(lease),
 }
 ORDERS: dict[str, Callable[[Manifest, JobFilter], Any]] = {
-    "cancel": lambda manifest, job_filter: manifest.cancel(job_filter),
-    "discard": lambda manifest, job_filter: manifest.discard(job_filter),
-    "resume": lambda manifest, job_filter: manifest.resume(job_filter),
-    "retry": lambda manifest, job_filter: manifest.retry(job_filter),
-    "spoil": lambda manifest, job_filter: manifest.mark_dirty(job_filter, "changed"),
-    "close_breakers": lambda manifest, job_filter: manifest.close_breakers(),
+    "cancel": lambda manifest, job_filter: manifest.jobs.cancel(job_filter),
+    "discard": lambda manifest, job_filter: manifest.jobs.discard(job_filter),
+    "resume": lambda manifest, job_filter: manifest.jobs.resume(job_filter),
+    "retry": lambda manifest, job_filter: manifest.jobs.retry(job_filter),
+    "spoil": lambda manifest, job_filter: manifest.jobs.mark_dirty(job_filter, "changed"),
+    "close_breakers": lambda manifest, job_filter: manifest.breakers.close(),
 }
 
 
@@ -93,20 +93,24 @@ class TwoManifests(RuleBasedStateMachine):
 
     def _fenced(self, back: int, write: Callable[[Manifest, Lease], Any]) -> None:
         """A write by the holder of a lease, counted back from the last: a lost one is refused and changes nothing."""
-        before = dump(self.both[0].engine)
+        before = dump(self.both[0])
         given = [leases[-1 - back % len(leases)] for leases in self.leases]
         lease = given[0]
-        job = self.both[0].find(JobKind.PROCESSING, self.paths[lease.job_id])
+        job = self.both[0].jobs.find(JobKind.PROCESSING, self.paths[lease.job_id])
         holds = job is not None and job.status is State.RUNNING and job.lease == lease
         said = [_said(partial(write, manifest, lease)) for manifest, lease in zip(self.both, given, strict=True)]
         assert said[0] == said[1]
         assert (said[0] is LostLease) is not holds
         if not holds:
-            assert dump(self.both[0].engine) == before
+            assert dump(self.both[0]) == before
 
     def _which(self, manifest: Manifest, path: str | None) -> JobFilter:
-        job = None if path is None else manifest.find(JobKind.PROCESSING, path)
+        job = None if path is None else manifest.jobs.find(JobKind.PROCESSING, path)
         return JobFilter() if job is None else JobFilter(job_ids=[job.job_id])
+
+    def _ids(self, manifest: Manifest, path: str) -> list[str]:
+        job = manifest.jobs.find(JobKind.PROCESSING, path)
+        return [] if job is None else [job.job_id]
 
     # --- work comes in, and into workers' hands
 
@@ -117,12 +121,12 @@ class TwoManifests(RuleBasedStateMachine):
     @rule(paths=st.lists(subjects, max_size=4), priority=st.integers(-1, 1), attempts=st.integers(1, 3))
     def enqueue(self, paths: list[str], priority: int, attempts: int) -> None:
         requests = [Request(path, path.rsplit("/", 1)[0], priority=priority, max_attempts=attempts) for path in paths]
-        self._each(lambda manifest: manifest.enqueue(requests))
+        self._each(lambda manifest: manifest.jobs.enqueue(requests))
         self.asked |= set(paths)
 
     @rule(worker=st.sampled_from(WORKERS), number=st.integers(1, 3))
     def claim(self, worker: str, number: int) -> None:
-        claimed = [manifest.claim(worker, number) for manifest in self.both]
+        claimed = [manifest.jobs.claim(worker, number) for manifest in self.both]
         assert [job.subject for job in claimed[0]] == [job.subject for job in claimed[1]]
         for side, jobs in enumerate(claimed):
             self.leases[side] += [job.lease for job in jobs]
@@ -148,7 +152,7 @@ class TwoManifests(RuleBasedStateMachine):
     def renew(self, worker: str) -> None:
         said = []
         for side, manifest in enumerate(self.both):
-            renewal = manifest.renew(worker, [lease for lease in self.leases[side] if lease.worker_id == worker])
+            renewal = manifest.jobs.renew(worker, [lease for lease in self.leases[side] if lease.worker_id == worker])
             said.append([sorted(self.paths[job_id] for job_id in ids) for ids in (renewal.lost, renewal.cancelled)])
         assert said[0] == said[1]
 
@@ -161,11 +165,11 @@ class TwoManifests(RuleBasedStateMachine):
     @rule(path=subjects, options=st.sampled_from([None, {"o": 1}, {"o": 2}]), force_id=st.none() | st.just("force"))
     def ask_again(self, path: str, options: dict[str, Any] | None, force_id: str | None) -> None:
         terms = Terms(options, force_id)
-        self._each(lambda manifest: manifest.ask_again(self._which(manifest, path).job_ids or [], "asked", terms))
+        self._each(lambda manifest: manifest.jobs.ask_again(self._which(manifest, path).job_ids or [], "asked", terms))
 
     @rule(dead=st.lists(st.sampled_from(WORKERS), max_size=1))
     def rescue(self, dead: list[str]) -> None:
-        self._each(lambda manifest: sorted(job.subject for job in manifest.rescue(dead)))
+        self._each(lambda manifest: sorted(job.subject for job in manifest.jobs.rescue(dead)))
 
     @rule(age_s=st.sampled_from([10, 1000]), path=st.none() | subjects)
     def tidy(self, age_s: int, path: str | None) -> None:
@@ -173,8 +177,8 @@ class TwoManifests(RuleBasedStateMachine):
         if path is None:
             self._each(lambda manifest: manifest.prune(self.clock.time - timedelta(seconds=age_s)))
         else:
-            self._each(lambda manifest: manifest.clear(JobFilter(job_ids=self._which(manifest, path).job_ids or [])))
-        self.asked = {job.subject for job in self.both[0].list()}
+            self._each(lambda manifest: manifest.jobs.clear(JobFilter(job_ids=self._ids(manifest, path))))
+        self.asked = {job.subject for job in self.both[0].jobs.list()}
 
     # --- what holds after every step
 
@@ -185,8 +189,8 @@ class TwoManifests(RuleBasedStateMachine):
 
     @invariant()
     def no_job_is_lost(self) -> None:
-        assert {job.subject for job in self.both[0].list()} == self.asked
-        assert sum(self.both[0].counts()[JobKind.PROCESSING].values()) == len(self.asked)
+        assert {job.subject for job in self.both[0].jobs.list()} == self.asked
+        assert sum(self.both[0].jobs.counts()[JobKind.PROCESSING].values()) == len(self.asked)
 
     @invariant()
     def both_are_the_same(self) -> None:
@@ -202,13 +206,13 @@ def _said(operation: Callable[[], Any]) -> Any:
 
 def _normalised(manifest: Manifest) -> dict[str, Any]:
     """All that is known, with subjects for ids."""
-    jobs = {job.job_id: job for job in manifest.list()}
+    jobs = {job.job_id: job for job in manifest.jobs.list()}
     return {
         "jobs": {job.subject: _without_ids(job) for job in jobs.values()},
-        "audit": {jobs[i].subject: [_without_ids(one) for one in manifest.history(i)] for i in jobs},
-        "attempts": {jobs[i].subject: [_without_ids(one) for one in manifest.attempts(i)] for i in jobs},
-        "breakers": [{**vars(one), "probe": one.probe is not None} for one in manifest.breakers()],
-        "counts": manifest.counts(),
+        "audit": {jobs[i].subject: [_without_ids(one) for one in manifest.jobs.history(i)] for i in jobs},
+        "attempts": {jobs[i].subject: [_without_ids(one) for one in manifest.jobs.attempts(i)] for i in jobs},
+        "breakers": [{**vars(one), "probe": one.probe is not None} for one in manifest.breakers.all()],
+        "counts": manifest.jobs.counts(),
     }
 
 

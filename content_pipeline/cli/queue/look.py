@@ -16,8 +16,7 @@ from content_pipeline.cli.queue.options import job_filter_of, job_filter_options
 from content_pipeline.errors import BadSettings, hint_for, printable
 from content_pipeline.execution.worker_identity import gone_among, is_awake
 from content_pipeline.library.keys import canonical_path
-from content_pipeline.manifest.calibrations import Applied, Calibrations
-from content_pipeline.manifest.catalog import Catalog
+from content_pipeline.manifest.calibrations import Applied
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
@@ -49,7 +48,7 @@ def status(**given: Any) -> int:
     """
     as_json = given.pop("as_json")
     manifest = manifest_of(given, Access.READ)
-    counts = {kind: _counted(states) for kind, states in manifest.counts().items()}
+    counts = {kind: _counted(states) for kind, states in manifest.jobs.counts().items()}
     for job in stale_jobs(manifest):
         counts[job.kind]["running"] -= 1
         counts[job.kind][STALE] += 1
@@ -81,21 +80,21 @@ def _counted(states: dict[State, int]) -> dict[str, int]:
 
 def stale_jobs(manifest: Manifest) -> Sequence[Job]:
     """Jobs that only seem to run: their worker died, or is silent. One that is awake here will renew its lease."""
-    found = manifest.stale(gone_among(manifest.workers()))
+    found = manifest.jobs.stale(gone_among(manifest.jobs.workers()))
     return [job for job in found if job.worker_id is not None and not is_awake(job.worker_id)]
 
 
 def why_work_waits(manifest: Manifest) -> list[str]:
     now = datetime.now(UTC)
     reasons = []
-    for breaker in manifest.breakers():
+    for breaker in manifest.breakers.all():
         if breaker.until is not None:
             left_s = max(0, round((breaker.until - now).total_seconds()))
             when = f"tried again in {left_s} s" if left_s else "the next job tries again"
             reasons.append(
                 f"{scope_in_words(breaker.scope)} is paused ({breaker.error_code}: {breaker.message}); {when}"
             )
-    later = Catalog(manifest.engine).next_due()
+    later = manifest.jobs.next_due()
     if later is not None and later > now:
         reasons.append(f"the next retry is due in {round((later - now).total_seconds())} s")
     return reasons
@@ -114,10 +113,12 @@ def list_jobs(state: str | None, limit: int, offset: int, **given: Any) -> int:
     stale = {job.job_id for job in stale_jobs(manifest)}
     if state in (State.RUNNING, STALE):
         # Never more than there are workers, so that they can be sorted out here.
-        running = manifest.list(job_filter_of(manifest, given, State.RUNNING))
+        running = manifest.jobs.list(job_filter_of(manifest, given, State.RUNNING))
         jobs = [job for job in running if (job.job_id in stale) is (state == STALE)][offset : offset + limit]
     else:
-        jobs = manifest.list(job_filter_of(manifest, given, None if state is None else State(state)), limit, offset)
+        jobs = manifest.jobs.list(
+            job_filter_of(manifest, given, None if state is None else State(state)), limit, offset
+        )
     if as_json:
         print_document([as_document(job, stale) for job in jobs])
         return 0
@@ -140,9 +141,9 @@ def show(job_id: str, **given: Any) -> int:
     """Show everything about a job. The id may be shortened, or be the path of its recording or library."""
     as_json = given.pop("as_json")
     manifest = manifest_of(given, Access.READ)
-    by_path = (manifest.find(kind, str(canonical_path(Path(job_id)))) for kind in JobKind)
-    job = next((job for job in by_path if job is not None), None) or manifest.get(job_id)
-    history, attempts = manifest.history(job.job_id), manifest.attempts(job.job_id)
+    by_path = (manifest.jobs.find(kind, str(canonical_path(Path(job_id)))) for kind in JobKind)
+    job = next((job for job in by_path if job is not None), None) or manifest.jobs.get(job_id)
+    history, attempts = manifest.jobs.history(job.job_id), manifest.jobs.attempts(job.job_id)
     stale = {one.job_id for one in stale_jobs(manifest)}
     if as_json:
         parts = {"transitions": [asdict(one) for one in history], "attempts": [asdict(one) for one in attempts]}
@@ -150,7 +151,7 @@ def show(job_id: str, **given: Any) -> int:
         return 0
     _print_job(job, shown_status(job, stale))
     if job.results.get("applied"):
-        print_result(_as_applied(job, Calibrations(manifest.engine).of_library(Path(job.library))))
+        print_result(_as_applied(job, manifest.calibrations.of_library(Path(job.library))))
     for note in job.results.get("notes", ()):
         print_result(note)
     for one in history:

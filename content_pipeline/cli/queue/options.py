@@ -65,7 +65,7 @@ def manifest_of(given: dict[str, Any], access: Access = Access.USE) -> Manifest:
 def job_filter_of(manifest: Manifest, given: dict[str, Any], status: State | None = None) -> JobFilter:
     ids = given.get("job_ids")
     return JobFilter(
-        job_ids=[manifest.get(job_id).job_id for job_id in ids] if ids else None,
+        job_ids=[manifest.jobs.get(job_id).job_id for job_id in ids] if ids else None,
         kind=None if given.get("kind") is None else JobKind(given["kind"]),
         library=None if given.get("library") is None else str(canonical_path(Path(given["library"]))),
         status=status,

@@ -19,7 +19,7 @@ def retry(everything: bool, **given: Any) -> int:
     """Try failed jobs again: all of them, or those named by id, error code, age or library."""
     as_json = given.pop("as_json")
     manifest = manifest_of(given)
-    number = manifest.retry(job_filter_of(manifest, given))
+    number = manifest.jobs.retry(job_filter_of(manifest, given))
     text = f"{counted(number, 'job')} will be tried again: run `content-ai queue process`."
     return _tell(as_json, {"retried": number}, text if number else "No failed jobs to try again.")
 
@@ -34,7 +34,7 @@ def cancel(everything: bool, **given: Any) -> int:
     manifest = manifest_of(given)
     job_filter = job_filter_of(manifest, given)
     _need_a_choice(everything, job_filter)
-    waiting, running = manifest.cancel(job_filter)
+    waiting, running = manifest.jobs.cancel(job_filter)
     text = f"{counted(waiting, 'job')} cancelled, {counted(running, 'running job')} asked to stop."
     return _tell(as_json, {"cancelled": waiting, "stopping": running}, text)
 
@@ -49,7 +49,7 @@ def discard(everything: bool, **given: Any) -> int:
     manifest = manifest_of(given)
     job_filter = job_filter_of(manifest, given)
     _need_a_choice(everything, job_filter)
-    number = manifest.discard(job_filter)
+    number = manifest.jobs.discard(job_filter)
     return _tell(as_json, {"discarded": number}, f"{counted(number, 'job')} discarded.")
 
 
@@ -67,8 +67,8 @@ def resume(everything: bool, only_pauses: bool, **given: Any) -> int:
         raise click.UsageError("--pauses resumes no job: leave out the jobs, or leave out --pauses")
     if not only_pauses:
         _need_a_choice(everything, job_filter, "; --pauses ends the pauses and resumes no job")
-    number = 0 if only_pauses else manifest.resume(job_filter)
-    paused = manifest.close_breakers()
+    number = 0 if only_pauses else manifest.jobs.resume(job_filter)
+    paused = manifest.breakers.close()
     text = f"{counted(number, 'job')} resumed, {counted(paused, 'pause')} ended."
     return _tell(as_json, {"resumed": number, "pauses_ended": paused}, text)
 

@@ -29,7 +29,6 @@ from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_named_manifest
-from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import Settings
 from content_pipeline.system.hashing import sha256_of
 
@@ -46,7 +45,7 @@ def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
     settings = settings_of(given)
     manifest = open_named_manifest(settings, Access.USE)
     job_filter = job_filter_of(manifest, given)
-    jobs = [job for job in manifest.list(job_filter) if whole or job.status is not State.RUNNING]
+    jobs = [job for job in manifest.jobs.list(job_filter) if whole or job.status is not State.RUNNING]
     what = counted(len(jobs), "job") + (" and everything else in the manifest" if whole else "")
     if dry_run:
         return _tell(as_json, {"would_clear": len(jobs)}, f"Would remove {what}.")
@@ -57,7 +56,7 @@ def clear(whole: bool, yes: bool, dry_run: bool, **given: Any) -> int:
         forget_in_dagster(settings)
         manifest.reset()
     else:
-        manifest.clear(job_filter)
+        manifest.jobs.clear(job_filter)
     return _tell(as_json, {"cleared": len(jobs)}, f"Removed {what}.")
 
 
@@ -134,7 +133,7 @@ def scrub(share: float, everything: bool, **given: Any) -> int:
 
     as_json = given.pop("as_json")
     manifest = manifest_of(given)
-    report = read_again(VideoStore(manifest.engine), 1.0 if everything else share, random.random)
+    report = read_again(manifest.videos, 1.0 if everything else share, random.random)
     for path in report.changed:
         print_result(f"changed: {printable(path)}") if not as_json else None
     document = {"read": report.read, "changed": [str(path) for path in report.changed], "unreadable": report.unreadable}

@@ -11,7 +11,6 @@ from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import MissingFile, printable
 from content_pipeline.library.keys import library_key
-from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, JobKind
@@ -63,11 +62,11 @@ def _checks() -> list[dg.AssetCheckSpec]:
 
 def _processed(manifest: Manifest, key: str) -> tuple[Path, Sequence[Processed]]:
     """The library with this key, and its videos that are done."""
-    library = next((root for root in Catalog(manifest.engine).libraries() if library_key(root) == key), None)
+    library = next((root for root in manifest.libraries.roots() if library_key(root) == key), None)
     if library is None:
         raise MissingFile(f"no library is known by the key {key}; process its folder first")
     done = JobFilter(kind=JobKind.PROCESSING, library=str(library), status=State.SUCCEEDED)
-    return library, [_as_processed(job) for job in manifest.list(done)]
+    return library, [_as_processed(job) for job in manifest.jobs.list(done)]
 
 
 def _as_processed(job: Job) -> Processed:

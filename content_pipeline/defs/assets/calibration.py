@@ -12,7 +12,6 @@ from content_pipeline.errors import UnknownLibrary
 from content_pipeline.execution.calibrating import BeingCalibrated, Calibrated, Calibrator
 from content_pipeline.execution.names import parse_job_tag
 from content_pipeline.library.keys import library_key
-from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_in_a_child
 from content_pipeline.settings import Settings
@@ -73,7 +72,7 @@ def _calibrate(context: dg.AssetExecutionContext, stage_context: StageContext) -
 
 
 def _library(manifest: Manifest, key: str) -> Path:
-    library = next((root for root in Catalog(manifest.engine).libraries() if library_key(root) == key), None)
+    library = next((root for root in manifest.libraries.roots() if library_key(root) == key), None)
     if library is None:
         raise UnknownLibrary(f"no library is known by the key {key}")
     return library

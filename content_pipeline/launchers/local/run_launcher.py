@@ -110,7 +110,7 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
         """A run that a command carries by itself is stopped through its job."""
         manifest = open_manifest(load().settings)
         job_id, _ = parse_job_tag(run.tags[JOB_TAG])
-        manifest.cancel(JobFilter(job_ids=[job_id], if_possible=True))
+        manifest.jobs.cancel(JobFilter(job_ids=[job_id], if_possible=True))
         if is_abandoned(run, manifest):
             self._instance.report_run_canceled(run, "The process that executed this run is gone.")
         return True

@@ -61,7 +61,7 @@ class Supervisor:
         self._database = database_of(settings)
         self._settings = settings
         self._idle_s = idle_s
-        self._manifest = open_manifest(settings, patience_s=settings.queue.give_up_s)
+        self._manifest = open_manifest(settings, retry_s=settings.queue.give_up_s)
         self._runs = make_runs(settings)
         self._watcher = watcher
         self._executor = JobExecutor(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)
@@ -254,7 +254,7 @@ class Supervisor:
             waiting = self._waiting.pop(run_id, None)
             if waiting is not None and waiting.launch.job_tag is not None and self._serves(waiting.launch):
                 job_id, _ = parse_job_tag(waiting.launch.job_tag)
-                self._manifest.cancel(JobFilter(job_ids=[job_id], if_possible=True))
+                self._manifest.jobs.cancel(JobFilter(job_ids=[job_id], if_possible=True))
             self._end(run_id, "Terminated before a worker took it.", cancelled=True)
 
     def _ended(self, held: ActiveJob, outcome: Outcome) -> None:

@@ -102,7 +102,7 @@ def weekly_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **flags:
     library.mkdir()
     base = {"state_dir": tmp_path / "state", "library.folders": [library]}
     settings = load(flags={**base, **flags}, env={}).settings
-    open_manifest(settings).enqueue([Request(str(library / "one.mp4"), str(library))])
+    open_manifest(settings).jobs.enqueue([Request(str(library / "one.mp4"), str(library))])
     schedules = dg.Definitions(schedules=build_schedules(settings, lambda: settings))
     repository = dg.Definitions.merge(build_definitions(settings), schedules).get_repository_def()
     monkeypatch.setenv("DAGSTER_HOME", str(dagster_home(settings)))  # the tick opens the instance for itself

@@ -8,8 +8,8 @@ import pytest
 from content_pipeline.library.plan import Action, Known, Wanted, plan
 from content_pipeline.library.recipe import Recipe
 from content_pipeline.library.scan import Found, Scan
-from content_pipeline.manifest.catalog import JobSummary
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import JobSummary
 from content_pipeline.media.source import Signature
 from content_pipeline.settings.job_options import JobOptions
 

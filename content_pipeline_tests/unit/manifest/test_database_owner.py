@@ -17,7 +17,6 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.migrate import upgrade
 from content_pipeline.manifest.model import Request
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.settings import load
 
 
@@ -96,13 +95,13 @@ def test_what_is_empty_may_become_a_manifest(tmp_path: Path, content: str) -> No
 
 def test_a_manifest_of_the_version_before_is_known_and_gets_the_mark(tmp_path: Path) -> None:
     path = tmp_path / "queue.db"
-    Manifest(open_engine(f"sqlite:///{path}")).enqueue([Request("/a", "/")])
+    Manifest(open_engine(f"sqlite:///{path}")).jobs.enqueue([Request("/a", "/")])
     executed(path, "PRAGMA application_id=0").close()
     assert look_at_file(path) is Holds.UNMARKED_MANIFEST
     before = path.read_bytes()
     open_engine(f"sqlite:///{path}", Access.READ).dispose()
     assert path.read_bytes() == before
-    assert len(Manifest(open_engine(f"sqlite:///{path}", Access.USE)).list()) == 1
+    assert len(Manifest(open_engine(f"sqlite:///{path}", Access.USE)).jobs.list()) == 1
     assert look_at_file(path) is Holds.MANIFEST
 
 
@@ -124,8 +123,8 @@ def test_who_looks_at_an_old_manifest_sees_everything_and_changes_nothing(tmp_pa
     executed(tmp_path / "queue.db", OLD_VIDEO).close()
     before = everything_in(tmp_path)
     seen = open_manifest(settings, Access.READ)
-    assert [video.key for video in VideoStore(seen.engine).all()] == ["a-key"]
-    assert seen.list() == [] and seen.check() == []
+    assert [video.key for video in seen.videos.all()] == ["a-key"]
+    assert seen.jobs.list() == [] and seen.check() == []
     assert everything_in(tmp_path) == before
 
 
@@ -133,8 +132,8 @@ def test_where_nothing_is_a_look_finds_an_empty_manifest_and_makes_nothing(tmp_p
     settings = load(flags={"state_dir": tmp_path / "state"}, env={}).settings
     for access in (Access.READ, Access.USE):
         manifest = open_manifest(settings, access)
-        assert manifest.list() == [] and manifest.check() == []
-        assert manifest.retry() == 0
+        assert manifest.jobs.list() == [] and manifest.check() == []
+        assert manifest.jobs.retry() == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -142,8 +141,8 @@ def test_where_nothing_is_a_look_finds_an_empty_manifest_and_makes_nothing(tmp_p
 def test_a_manifest_that_is_damaged_is_called_so(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "queue.db"
     manifest = Manifest(open_engine(f"sqlite:///{path}"))
-    manifest.enqueue([Request(f"/{number}", "/") for number in range(500)])
-    manifest.engine.dispose()
+    manifest.jobs.enqueue([Request(f"/{number}", "/") for number in range(500)])
+    manifest.close()
     size = path.stat().st_size
     if damage == "end":
         os.truncate(path, size // 2)
@@ -157,5 +156,5 @@ def test_a_manifest_that_is_damaged_is_called_so(tmp_path: Path, damage: str) ->
             file.seek(start)
             file.write(content)
     with pytest.raises(ManifestDamaged, match=r"queue\.db is damaged") as said:
-        Manifest(open_engine(f"sqlite:///{path}")).list()
+        Manifest(open_engine(f"sqlite:///{path}")).jobs.list()
     assert f"mv {path} {path}.damaged" in said.value.hint

@@ -12,6 +12,7 @@ from content_pipeline.manifest.database import on_network_filesystem, open_engin
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Request, Result
 from content_pipeline.manifest.transitions import LostLease
+from content_pipeline_tests.conformance.manifests import database_of
 
 MOUNTS = r"""/dev/sda1 / ext4 rw 0 0
 server:/export /mnt/share nfs4 rw 0 0
@@ -83,14 +84,14 @@ def test_a_database_locked_for_too_long_is_away(tmp_path: Path) -> None:
     other = sqlite3.connect(tmp_path / "manifest.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(DatabaseBusy, match="locked"):
-        Manifest(engine).enqueue([Request("/a", "/")])
+        Manifest(engine).jobs.enqueue([Request("/a", "/")])
     other.close()
 
 
 def test_a_folder_with_any_name_may_hold_the_manifest(tmp_path: Path) -> None:
     folder = tmp_path / "100% ä?#"
     engine = open_engine(str(sa.URL.create("sqlite", database=os.fspath(folder / "manifest.db"))))
-    assert Manifest(engine).enqueue([Request("/a", "/")]) == 1
+    assert Manifest(engine).jobs.enqueue([Request("/a", "/")]) == 1
 
 
 # --- the file at the manifest's place is deleted, or another is put there, while connections are open
@@ -101,74 +102,77 @@ def opened(folder: Path, name: str = "manifest.db") -> Manifest:
 
 
 def subjects(manifest: Manifest) -> list[str]:
-    return [job.subject for job in manifest.list()]
+    return [job.subject for job in manifest.jobs.list()]
 
 
 def test_a_deleted_manifest_begins_anew_where_everybody_sees_it(tmp_path: Path) -> None:
     ours, theirs = opened(tmp_path), opened(tmp_path)
-    ours.enqueue([Request("/a", "/")])
+    ours.jobs.enqueue([Request("/a", "/")])
     assert subjects(theirs) == ["/a"]
     (tmp_path / "manifest.db").unlink()
-    ours.enqueue([Request("/b", "/")])
+    ours.jobs.enqueue([Request("/b", "/")])
     assert subjects(ours) == subjects(theirs) == subjects(opened(tmp_path)) == ["/b"]
     assert ours.check() == []
 
 
 def test_another_file_in_its_place_is_the_manifest(tmp_path: Path) -> None:
     ours, backup = opened(tmp_path), opened(tmp_path, "backup.db")
-    ours.enqueue([Request("/a", "/")])
-    backup.enqueue([Request("/b", "/")])
-    backup.engine.dispose()
+    ours.jobs.enqueue([Request("/a", "/")])
+    backup.jobs.enqueue([Request("/b", "/")])
+    backup.close()
     (tmp_path / "backup.db").replace(tmp_path / "manifest.db")
     assert subjects(ours) == ["/b"]
-    ours.enqueue([Request("/c", "/")])
+    ours.jobs.enqueue([Request("/c", "/")])
     assert subjects(opened(tmp_path)) == ["/b", "/c"]
 
 
 def test_a_worker_whose_jobs_vanished_has_lost_its_lease(tmp_path: Path) -> None:
     manifest = opened(tmp_path)
-    manifest.enqueue([Request("/a", "/")])
-    (job,) = manifest.claim("worker")
+    manifest.jobs.enqueue([Request("/a", "/")])
+    (job,) = manifest.jobs.claim("worker")
     (tmp_path / "manifest.db").unlink()
-    assert manifest.renew("worker", [job.lease]).lost == {job.job_id}
+    assert manifest.jobs.renew("worker", [job.lease]).lost == {job.job_id}
     with pytest.raises(LostLease):
-        manifest.succeed(job.lease, Result())
+        manifest.jobs.succeed(job.lease, Result())
 
 
 def test_parent_and_child_each_notice(tmp_path: Path) -> None:
     manifest = opened(tmp_path)
-    manifest.enqueue([Request("/a", "/")])
+    manifest.jobs.enqueue([Request("/a", "/")])
     child = os.fork()
     if child == 0:
         try:
             (tmp_path / "manifest.db").unlink()
-            manifest.enqueue([Request("/child", "/")])
+            manifest.jobs.enqueue([Request("/child", "/")])
             os._exit(0 if subjects(manifest) == ["/child"] else 1)
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert subjects(manifest) == ["/child"]
-    manifest.enqueue([Request("/parent", "/")])
+    manifest.jobs.enqueue([Request("/parent", "/")])
     assert subjects(opened(tmp_path)) == ["/child", "/parent"]
 
 
 def test_a_file_deleted_in_the_middle_of_a_write_is_away_for_that_moment_only(tmp_path: Path) -> None:
     manifest = opened(tmp_path)
     sa.event.listen(
-        manifest.engine, "checkout", lambda *_: (tmp_path / "manifest.db").unlink(missing_ok=True), once=True
+        database_of(manifest).engine,
+        "checkout",
+        lambda *_: (tmp_path / "manifest.db").unlink(missing_ok=True),
+        once=True,
     )
     with pytest.raises(DatabaseAway):
-        manifest.enqueue([Request("/a", "/")])
-    manifest.enqueue([Request("/b", "/")])
+        manifest.jobs.enqueue([Request("/a", "/")])
+    manifest.jobs.enqueue([Request("/b", "/")])
     assert subjects(opened(tmp_path)) == ["/b"]
 
 
 def test_a_manifest_whose_folder_is_gone_is_away_and_comes_back_with_it(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     manifest = opened(folder)
-    manifest.enqueue([Request("/a", "/")])
+    manifest.jobs.enqueue([Request("/a", "/")])
     folder.rename(tmp_path / "unmounted")
     with pytest.raises(DatabaseAway):
-        manifest.list()
+        manifest.jobs.list()
     (tmp_path / "unmounted").rename(folder)
     assert subjects(manifest) == ["/a"]

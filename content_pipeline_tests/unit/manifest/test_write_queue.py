@@ -115,13 +115,13 @@ def test_every_writing_operation_waits_for_its_turn(tmp_path: Path, monkeypatch:
     database = tmp_path / "manifest.db"
     manifest = Manifest(open_engine(f"sqlite:///{database}"))
     with turn(database, PATIENCE_S):
-        assert manifest.list() == []  # who reads does not wait
+        assert manifest.jobs.list() == []  # who reads does not wait
         with pytest.raises(DatabaseBusy):
-            manifest.enqueue([Request("/a", "/")])
-    assert manifest.enqueue([Request("/a", "/")]) == 1
+            manifest.jobs.enqueue([Request("/a", "/")])
+    assert manifest.jobs.enqueue([Request("/a", "/")]) == 1
 
 
 def test_where_no_turns_can_be_taken_sqlite_decides_alone(tmp_path: Path) -> None:
     turns_file(tmp_path / "manifest.db").mkdir()  # as good as anything that keeps a file from being opened
     manifest = Manifest(open_engine(f"sqlite:///{tmp_path}/manifest.db"))
-    assert manifest.enqueue([Request("/a", "/")]) == 1
+    assert manifest.jobs.enqueue([Request("/a", "/")]) == 1

@@ -16,7 +16,6 @@ from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Request
 from content_pipeline.manifest.transitions import LostLease
-from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.publishing import publish as publishing
 from content_pipeline.publishing import replace_file as replacing
 from content_pipeline.publishing.names import Name
@@ -44,11 +43,11 @@ class Desk:
         self.output = self.folder / "output"
         self.artifacts = ArtifactStore(self.folder / "artifacts", patience_s=0.1)
         self.manifest = Manifest(open_engine(f"sqlite:///{self.folder}/queue.db"))
-        self.records = self.manifest.publications()
+        self.records = self.manifest.publications
 
     def context(self, output: Path | None = None) -> StageContext:
         flags = {"state_dir": self.folder / "state", "output_dir": output or self.output}
-        videos = VideoStore(self.manifest.engine)
+        videos = self.manifest.videos
         return StageContext(load(flags=flags, env={}).settings, self.artifacts, videos, self.records)
 
     def made(self, word: str) -> Artifact:
@@ -432,21 +431,21 @@ def test_what_this_process_left_without_a_job_is_cleared_up_also_without_the_mar
 
 
 def test_who_lost_the_lease_publishes_and_removes_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.manifest.enqueue([Request("/games/a.mp4", "/games")])
-    (late,) = desk.manifest.claim("late")
+    desk.manifest.jobs.enqueue([Request("/games/a.mp4", "/games")])
+    (late,) = desk.manifest.jobs.claim("late")
     desk.publish("one")
-    desk.records = desk.manifest.publications(late.lease)
+    desk.records = desk.manifest.publications.under(late.lease)
 
     def lose(point: str) -> None:
         """Released, claimed again and published by a successor, while the late one is asleep."""
         if point == wanted:
             monkeypatch.undo()
-            desk.manifest.release(late.lease, "asleep")
-            (successor,) = desk.manifest.claim("successor")
+            desk.manifest.jobs.release(late.lease, "asleep")
+            (successor,) = desk.manifest.jobs.claim("successor")
             mine = replace(desk)
-            mine.records = desk.manifest.publications(successor.lease)
+            mine.records = desk.manifest.publications.under(successor.lease)
             mine.publish("one")
-            desk.manifest.release(successor.lease, "done")
+            desk.manifest.jobs.release(successor.lease, "done")
 
     for wanted, word in (("staged", "two"), ("announced", "two"), ("announced", None), ("taken_out", None)):
         for module in (publishing, replacing):
@@ -454,8 +453,8 @@ def test_who_lost_the_lease_publishes_and_removes_nothing(desk: Desk, monkeypatc
         with pytest.raises(LostLease):
             desk.publish(word)
         assert desk.files() == group("game", "one"), wanted
-        (late,) = desk.manifest.claim("late")
-        desk.records = desk.manifest.publications(late.lease)
+        (late,) = desk.manifest.jobs.claim("late")
+        desk.records = desk.manifest.publications.under(late.lease)
 
 
 # --- recordings are told from montages

@@ -18,11 +18,8 @@ from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import CorruptMedia, DiskFull, LibraryOffline
 from content_pipeline.library.identify import identify
 from content_pipeline.library.keys import library_key
-from content_pipeline.manifest.catalog import Catalog
 from content_pipeline.manifest.model import Request, Result
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.manifest.publications import Publications
-from content_pipeline.manifest.videos import VideoStore
 from content_pipeline.media.probe import probe
 from content_pipeline.media.render.clip import render_clip
 from content_pipeline.media.source import open_source
@@ -54,9 +51,8 @@ class Library:
     def _context(self, **changed: object) -> StageContext:
         flags = {name.replace("__", "."): value for name, value in changed.items()}
         settings: Settings = load(flags={**self._base, **flags}, env={}).settings
-        videos = VideoStore(open_manifest(settings).engine)
-        records = Publications(videos._engine)
-        return StageContext(settings, ArtifactStore(settings.state_dir / "artifacts"), videos, records)
+        manifest, artifacts = open_manifest(settings), ArtifactStore(settings.state_dir / "artifacts")
+        return StageContext(settings, artifacts, manifest.videos, manifest.publications)
 
     def add(self, name: str, **how: Any) -> Path:
         made = samples.recording(self.samples, f"best-{name}", **{"seconds": 30.0, "bursts": BURSTS, **how})
@@ -285,13 +281,13 @@ def materialize(library: Library, key: str) -> dg.ExecuteInProcessResult:
 
 def test_the_asset_finds_its_library_by_its_key_and_shows_the_cuts(library: Library) -> None:
     manifest = open_manifest(library.context.settings)
-    manifest.enqueue([Request(str(job.path), str(library.root)) for job in library.jobs])
+    manifest.jobs.enqueue([Request(str(job.path), str(library.root)) for job in library.jobs])
     done = {str(job.path): job for job in library.jobs}
-    for job in manifest.claim("worker", number=2):
+    for job in manifest.jobs.claim("worker", number=2):
         known = done[job.subject]
         keys = dict(known.stage_keys)
-        manifest.succeed(job.lease, Result(known.video_key, input_hash_full=known.full, stage_keys=keys))
-    assert Catalog(manifest.engine).libraries() == [library.root]
+        manifest.jobs.succeed(job.lease, Result(known.video_key, input_hash_full=known.full, stage_keys=keys))
+    assert manifest.libraries.roots() == [library.root]
 
     result = materialize(library, library_key(library.root))
     assert result.success

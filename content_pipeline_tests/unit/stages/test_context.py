@@ -8,8 +8,8 @@ import pytest
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.errors import CorruptMedia, FileInUse, LibraryOffline, MissingFile
 from content_pipeline.manifest.database import open_engine
-from content_pipeline.manifest.publications import Publications
-from content_pipeline.manifest.videos import KnownVideo, VideoStore
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.media.source import Signature
 from content_pipeline.settings import Settings
 from content_pipeline.stages.context import StageContext
@@ -17,8 +17,8 @@ from content_pipeline.stages.context import StageContext
 
 @pytest.fixture
 def context(tmp_path: Path) -> StageContext:
-    engine = open_engine(f"sqlite:///{tmp_path}/queue.db")
-    return StageContext(Settings(), ArtifactStore(tmp_path / "artifacts"), VideoStore(engine), Publications(engine))
+    manifest = Manifest(open_engine(f"sqlite:///{tmp_path}/queue.db"))
+    return StageContext(Settings(), ArtifactStore(tmp_path / "artifacts"), manifest.videos, manifest.publications)
 
 
 def known(context: StageContext, path: Path, text: str = "content") -> Path:
