@@ -19,7 +19,8 @@ import yaml
 from bench.measure import Row, tree_cpu_s
 from bench.pretended import processed, project
 from content_pipeline.dagster_runtime import private_api as internals
-from content_pipeline.dagster_runtime.instance import open_instance, shipped
+from content_pipeline.dagster_runtime.dagster_yaml import shipped
+from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.dagster_runtime.names import PARTITION_TAG
 from content_pipeline.definitions import build_definitions
 from content_pipeline.defs.sensors import build_sensors

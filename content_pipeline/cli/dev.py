@@ -43,7 +43,8 @@ def dev(
     watched = [str(canonical_path(Path(folder))) for folder in folders]
     flags: dict[str, Any] = {"library.folders": watched or None}
     settings = resolve(config_file, state_dir, assignments, flags).settings
-    from content_pipeline.dagster_runtime.instance import dagster_home, shipped
+    from content_pipeline.dagster_runtime.dagster_yaml import shipped
+    from content_pipeline.dagster_runtime.instance import dagster_home
 
     home = dagster_home(settings)
     environment = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 
 import dagster as dg
 
+from content_pipeline.dagster_runtime.dagster_yaml import provide_dagster_yaml
 from content_pipeline.dagster_runtime.private_api import instance_ref
 from content_pipeline.errors import (
     BadSettings,
@@ -21,7 +21,6 @@ from content_pipeline.errors import (
 )
 from content_pipeline.execution.names import VIDEO_PARTITIONS
 from content_pipeline.settings import Settings
-from content_pipeline.system.atomic_write import write_atomically
 from content_pipeline.system.private_files import private_folder, state_folder
 
 
@@ -34,8 +33,7 @@ def dagster_home(settings: Settings) -> Path:
     try:
         state_folder(settings.state_dir.absolute())
         private_folder(home)
-        if not (home / "dagster.yaml").exists():
-            write_atomically(home / "dagster.yaml", shipped("dagster.yaml").read_bytes())
+        provide_dagster_yaml(home)
     except OSError as error:
         raise from_own_folder(error, home) from error
     return home
@@ -78,9 +76,3 @@ def _named(home: Path) -> Iterator[None]:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-
-
-def shipped(name: str) -> Path:
-    """A file of the project's top level, which an installed package carries inside."""
-    inside = Path(str(resources.files("content_pipeline"))) / name
-    return inside if inside.exists() else inside.parent.parent / name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 
@@ -30,7 +30,9 @@ class Launch:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Launch:
-        return cls(**{**value, "assets": tuple(value["assets"])})
+        """Fields that only another version knows are left out."""
+        known = {item.name: value[item.name] for item in fields(cls) if item.name in value}
+        return cls(**{**known, "assets": tuple(value["assets"])})
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

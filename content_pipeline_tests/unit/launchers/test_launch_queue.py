@@ -1,3 +1,4 @@
+import json
 import os
 import threading
 import time
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.worker_identity import this_worker
 from content_pipeline.launchers.local import launch_queue as spool_module
 from content_pipeline.launchers.local.launch_queue import HUNG_S, LaunchQueue
@@ -76,3 +78,15 @@ def test_a_supervisor_of_another_boot_or_container_is_neither_called_hung_nor_si
         assert not launch_queue.is_hung(card(worker))
         assert not end_supervisor(card(worker))
     assert not end_supervisor({"pid": os.getpid(), "build": None, "lease_s": 0.0})
+
+
+def test_a_launch_of_the_version_before_is_carried(launch_queue: LaunchQueue) -> None:
+    """It said which manifest it belongs to in other words."""
+    run_id = "2c3f7c1e-3f5e-4c51-9c0b-2d1a5d8c9e7f"
+    launch_queue.add(Launch(run_id, "process_video", partition_key="a-video"))
+    entry = launch_queue._entry(run_id)
+    written = json.loads(entry.read_text())
+    del written["database"]
+    entry.write_text(json.dumps({**written, "manifest": "sqlite:////games/.content-ai/queue.db"}))
+    assert launch_queue.get(run_id) == Launch(run_id, "process_video", partition_key="a-video")
+    assert launch_queue.has_work_for("sqlite:////games/.content-ai/queue.db")

@@ -1,0 +1,57 @@
+"""The `dagster.yaml` in Dagster's home: copied there on first use, and kept up with the modules that it names."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from importlib import resources
+from pathlib import Path
+
+from content_pipeline.system.atomic_write import write_atomically
+
+NAME = "dagster.yaml"
+
+# Module names that a file of an earlier version may hold, and where the modules are now.
+MOVED_MODULES = {
+    b"content_pipeline.launcher.storage": b"content_pipeline.dagster_runtime.storage",
+    b"content_pipeline.launcher.run_launcher": b"content_pipeline.launchers.local.run_launcher",
+}
+
+# SHA-256 of the files of earlier versions that keep their records as this one does.
+# When `dagster.yaml` changes, add the digest of the version before.
+EARLIER_VERSIONS = frozenset(
+    {
+        "79ed49f652f58e140df7b3bae83fd3b111054a14be875325dc4fb50f3d7e93c0",
+        "ab0e8e349c153bdb7da4b9dc675f46647e5df525d37ef2991a0e20331596068b",
+    }
+)
+
+_MOVED = re.compile(rb"(?<![\w.])(?:" + b"|".join(map(re.escape, MOVED_MODULES)) + rb")(?![\w.])")
+
+
+def provide_dagster_yaml(home: Path) -> None:
+    """Make sure that the home has a file that this version can load.
+
+    A file that nobody edited becomes the current one. In an edited file only module names that have moved are
+    replaced, and the file as it was is kept beside it. Two processes that do this at once write the same.
+    """
+    path = home / NAME
+    if not path.exists():
+        write_atomically(path, shipped(NAME).read_bytes())
+        return
+    path = path.resolve()  # a link stays one
+    current = path.read_bytes()
+    digest = hashlib.sha256(current).hexdigest()
+    if digest in EARLIER_VERSIONS:
+        write_atomically(path, shipped(NAME).read_bytes())
+        return
+    updated = _MOVED.sub(lambda match: MOVED_MODULES[match[0]], current)
+    if updated != current:
+        write_atomically(path.with_name(f"{NAME}.{digest[:8]}.bak"), current)
+        write_atomically(path, updated)
+
+
+def shipped(name: str) -> Path:
+    """A file of the project's top level, which an installed package carries inside."""
+    inside = Path(str(resources.files("content_pipeline"))) / name
+    return inside if inside.exists() else inside.parent.parent / name
