@@ -85,7 +85,8 @@ class Worker:
         """Whether jobs are left that can still be claimed, now or after their back-off, and that no pause holds up."""
         if self._waiting is not None:
             waiting = self._manifest.jobs.list(JobFilter(job_ids=self._waiting))
-            self._waiting = [job.job_id for job in waiting if job.status in CLAIMABLE]
+            left = [job for job in waiting if job.status in CLAIMABLE]
+            self._waiting = [job.job_id for job in left]
         elif not paused:
             counts = self._manifest.jobs.counts()[JobKind.PROCESSING]
             return any(counts[state] for state in CLAIMABLE)
