@@ -7,7 +7,7 @@ WATCH ?=
 OUTPUT ?= output
 YES ?=
 
-.PHONY: install demo process dev test chaos chaos-slice check bench docs lock clean distclean
+.PHONY: install demo process dev test coverage chaos chaos-slice check bench docs lock clean distclean
 
 install: $(VENV)/.installed
 
@@ -30,6 +30,10 @@ dev: install
 test: install
 	$(BIN)/python -m pytest
 
+# Shown, not required: what the tests ran of the package, in this process and in its children.
+coverage: install
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-report=html
+
 CHAOS_TESTS := content_pipeline_tests/properties content_pipeline_tests/conformance \
 	content_pipeline_tests/acceptance/test_kill_points.py content_pipeline_tests/acceptance/test_random_kills.py \
 	content_pipeline_tests/acceptance/test_daemon.py \
@@ -49,6 +53,7 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vulture
 
 docs: install
 	$(BIN)/python -m content_pipeline.cli.reference > docs/reference.md
@@ -64,7 +69,7 @@ lock:
 
 # Build products only: what `make install` and the tools made. Recordings, montages and the state folder stay.
 clean:
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage* htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What was made from your recordings goes too: montages, the state folder (manifest, Dagster's records, cache), the demo.

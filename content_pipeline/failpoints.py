@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from content_pipeline.stage import video_stages_and_parts
 
+# Two more, `exchanged` and `taken_out`, are reached only where a file that was published before is replaced.
 POINTS = (
     "scanned",
     "planned",
@@ -28,9 +29,6 @@ POINTS = (
     "before_commit",
     "committed",
 )
-
-# Reached only where a file that was published before is replaced or taken away.
-REPLACING_POINTS = ("exchanged", "taken_out")
 
 _main = os.getpid()
 

@@ -1,11 +1,24 @@
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from content_pipeline_tests.helpers.footage import FOOTAGE
 from content_pipeline_tests.helpers.processing import Project
+
+
+@pytest.fixture(autouse=True)
+def _no_unexpected_errors(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A test fails on an ERROR that was logged here; one that provokes it says so: `@pytest.mark.expected_errors`."""
+    yield
+    if request.node.get_closest_marker("expected_errors") is not None:
+        return
+    records = [*caplog.get_records("setup"), *caplog.get_records("call")]
+    errors = [record for record in records if record.levelno >= logging.ERROR]
+    assert not errors, "logged: " + "\n".join(f"{record.name}: {record.getMessage()}" for record in errors)
 
 
 @pytest.fixture

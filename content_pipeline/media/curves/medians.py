@@ -98,15 +98,3 @@ def mirrored(index: NDArray[np.intp], count: int) -> NDArray[np.intp]:
     """Positions beyond either end as seen in a mirror that repeats the edge: `c b a | a b c | c b a`."""
     folded = index % (2 * count)
     return np.minimum(folded, 2 * count - 1 - folded)
-
-
-def median31(values: Values, axis: int) -> Values:
-    """The running median of a 2-D array along `axis`, mirrored at the edges: `scipy.ndimage.median_filter` on 31."""
-    columns = np.moveaxis(values, axis, 0)
-    count, width = columns.shape
-    groups = -(-count // GROUP) + 2
-    padded = columns[mirrored(np.arange(-GROUP, (groups - 1) * GROUP), count)]
-    running = RunningMedian(groups, width, values.dtype)
-    running.values[:] = padded.reshape(groups, GROUP, width).transpose(1, 0, 2)
-    rows = running().transpose(1, 0, 2).reshape(-1, width)[:count]
-    return np.ascontiguousarray(np.moveaxis(rows, 0, axis))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
-from content_pipeline.media.curves.medians import HALF, WINDOW, median31
+from content_pipeline.media.curves.medians import GROUP, HALF, WINDOW, RunningMedian, mirrored
+
+
+def median31(values: NDArray[Any], axis: int) -> NDArray[Any]:
+    """The running median of a 2-D array along `axis`, mirrored at the edges: `scipy.ndimage.median_filter` on 31."""
+    columns = np.moveaxis(values, axis, 0)
+    count, width = columns.shape
+    groups = -(-count // GROUP) + 2
+    padded = columns[mirrored(np.arange(-GROUP, (groups - 1) * GROUP), count)]
+    running = RunningMedian(groups, width, values.dtype)
+    running.values[:] = padded.reshape(groups, GROUP, width).transpose(1, 0, 2)
+    rows = running().transpose(1, 0, 2).reshape(-1, width)[:count]
+    return np.ascontiguousarray(np.moveaxis(rows, 0, axis))
 
 
 def by_definition(values: NDArray[np.generic], axis: int) -> NDArray[np.generic]:
