@@ -16,7 +16,7 @@ from unittest import mock
 from bench.measure import Row
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Request, Result
+from content_pipeline.manifest.model import JobRequest, Result
 from content_pipeline_tests.conformance import postgres
 
 MANY, FEW = 100_000, 1_000
@@ -106,8 +106,8 @@ def _rows_of(database: str, many_url: str, few_url: str, plain: Path) -> Iterato
         manifest.close()
 
 
-def _requests(number: int) -> list[Request]:
-    return [Request(f"/recordings/games/2026-01-01 {index:06}.mp4", "/recordings/games") for index in range(number)]
+def _requests(number: int) -> list[JobRequest]:
+    return [JobRequest(f"/recordings/games/2026-01-01 {index:06}.mp4", "/recordings/games") for index in range(number)]
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -16,7 +16,7 @@ from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.execution.worker_identity import is_gone
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobKind, Request
+from content_pipeline.manifest.model import Job, JobKind, JobRequest
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline.stage import VIDEO_STAGES
@@ -136,6 +136,6 @@ def _enqueued(key: str, manifest: Manifest) -> Job | Refused:
     paths = manifest.videos.with_key(key)
     if not paths:
         return Refused(f"no file is known for the video {key}; watch its folder, or run `content-ai process` on it")
-    manifest.jobs.enqueue([Request(str(paths[0].path), str(paths[0].root), video_key=key)])
+    manifest.jobs.enqueue([JobRequest(str(paths[0].path), str(paths[0].root), video_key=key)])
     job = manifest.jobs.find(JobKind.PROCESSING, str(paths[0].path))
     return Refused(f"the job of {key} was removed at this moment; try again") if job is None else job

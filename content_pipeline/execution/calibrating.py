@@ -31,7 +31,7 @@ from content_pipeline.library.recipe import calibrated_recipe
 from content_pipeline.manifest.calibrations import Applied
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobKind, Lease, Request, Result
+from content_pipeline.manifest.model import Job, JobKind, JobRequest, Lease, Result
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.settings import Settings
 from content_pipeline.stage import StageName
@@ -144,9 +144,9 @@ class Calibrator:
 
     # --- one job
 
-    def _request(self, folder: Path) -> Request:
+    def _request(self, folder: Path) -> JobRequest:
         queue, root = self.settings.queue, str(canonical_path(folder))
-        return Request(
+        return JobRequest(
             subject=root,
             library=root,
             kind=JobKind.CALIBRATION,

@@ -14,7 +14,7 @@ from typing import Any
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import JobKind, Request
+from content_pipeline.manifest.model import JobKind, JobRequest
 from content_pipeline.manifest.schema import PathText
 from content_pipeline.manifest.transitions import count
 
@@ -60,7 +60,7 @@ _POSTGRES = (
 )
 
 
-def enqueue(tx: Transaction, requests: Sequence[Request]) -> int:
+def enqueue(tx: Transaction, requests: Sequence[JobRequest]) -> int:
     """Insert what is not there yet; asking again for a subject changes nothing. Returns how many are new."""
     # Named in the order asked for, so that the first asked is the first claimed; inserted in one order that all
     # share, so that two who ask for the same never wait for each other in a circle.
@@ -75,7 +75,7 @@ def enqueue(tx: Transaction, requests: Sequence[Request]) -> int:
     return inserted
 
 
-def _row(request: Request) -> tuple[Any, ...]:
+def _row(request: JobRequest) -> tuple[Any, ...]:
     return (
         new_ulid(),
         PathText.stored(request.library),

@@ -22,10 +22,10 @@ from content_pipeline.manifest.model import (
     Attempt,
     Job,
     JobKind,
+    JobRequest,
     JobSummary,
     Lease,
     Renewal,
-    Request,
     Result,
     Terms,
     Transition,
@@ -53,7 +53,7 @@ class Jobs:
 
     # --- enqueue and claim
 
-    def enqueue(self, requests: Sequence[Request]) -> int:
+    def enqueue(self, requests: Sequence[JobRequest]) -> int:
         with self._database.transaction() as tx:
             return enqueueing.enqueue(tx, requests)
 
@@ -80,7 +80,7 @@ class Jobs:
         with self._database.transaction() as tx:
             return claims.claim(tx, worker_id, number, kind, self._lease_s, job_ids, hash_of, now_due)
 
-    def ask(self, request: Request, reason: str) -> Job:
+    def ask(self, request: JobRequest, reason: str) -> Job:
         with self._database.transaction() as tx:
             return operator_ops.ask(tx, request, reason)
 
@@ -88,7 +88,7 @@ class Jobs:
         with self._database.transaction() as tx:
             operator_ops.ask_again(tx, job_ids, reason, terms)
 
-    def ask_and_claim(self, request: Request, reason: str, worker_id: str) -> tuple[Job, Job | None]:
+    def ask_and_claim(self, request: JobRequest, reason: str, worker_id: str) -> tuple[Job, Job | None]:
         """Ask for a subject and claim its job, atomically: nobody in between can ask for something else.
 
         Returns the job as it was found, and as it was claimed: None while another works on it, or work is paused.

@@ -19,7 +19,7 @@ class JobKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Request:
+class JobRequest:
     """Something to be brought up to date. Asking twice for one subject is asking once."""
 
     subject: str

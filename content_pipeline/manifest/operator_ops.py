@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.enqueue import enqueue
 from content_pipeline.manifest.lifecycle import CLAIMABLE, FINISHED, MOVES, IllegalMove, Move, State
-from content_pipeline.manifest.model import Job, JobKind, Request, Terms
+from content_pipeline.manifest.model import Job, JobKind, JobRequest, Terms
 from content_pipeline.manifest.schema import (
     attempts,
     breakers,
@@ -91,7 +91,7 @@ def mark_dirty(tx: Transaction, job_filter: JobFilter, reason: str, priority: in
     return _move_all(tx, job_filter, Move.MARK_DIRTY, reason, {**FRESH, **_soon(tx, priority)})
 
 
-def ask(tx: Transaction, request: Request, reason: str) -> Job:
+def ask(tx: Transaction, request: JobRequest, reason: str) -> Job:
     """One subject anew, in whatever state its job is; what is asked takes the place of what was asked before.
 
     A running job is left alone: whoever asks finds that it cannot be claimed.

@@ -13,7 +13,7 @@ from content_pipeline.manifest import publications
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import Move, State, after
-from content_pipeline.manifest.model import JobKind, Request, Result
+from content_pipeline.manifest.model import JobKind, JobRequest, Result
 from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.recipes import add_recipes
 from content_pipeline.manifest.schema import PathText, job_items, state_transitions, videos
@@ -103,7 +103,7 @@ def _add_jobs(tx: Transaction, lost: Sequence[Remembered], reason: str) -> int:
 def _job(tx: Transaction, one: Remembered) -> dict[str, Any] | None:
     if one.made is None:
         return None
-    request = Request(str(one.video.path), str(one.video.root))
+    request = JobRequest(str(one.video.path), str(one.video.root))
     return {
         "job_id": new_ulid(),
         "kind": request.kind,

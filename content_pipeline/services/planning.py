@@ -28,7 +28,7 @@ from content_pipeline.library.recipe import Recipe, calibrated_recipe, recipe_of
 from content_pipeline.library.scan import Found, Scan, look_again
 from content_pipeline.library.settle import is_settled
 from content_pipeline.manifest.database import Access
-from content_pipeline.manifest.model import JobSummary, Request, Terms
+from content_pipeline.manifest.model import JobRequest, JobSummary, Terms
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.videos import Rename
 from content_pipeline.publishing.publish import recover_outputs
@@ -212,9 +212,9 @@ class Planner:
         terms = self._terms
         return terms.options is not None and (terms.force_id is not None or job.options != terms.options)
 
-    def _request(self, found: Found, root: Path) -> Request:
+    def _request(self, found: Found, root: Path) -> JobRequest:
         queue = self._settings.queue
-        return Request(
+        return JobRequest(
             subject=str(found.path),
             library=str(root),
             priority=self._terms.priority,

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import Database, open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, Request, Result
+from content_pipeline.manifest.model import Job, JobRequest, Result
 from content_pipeline.manifest.schema import metadata
 from content_pipeline_tests.conformance import postgres
 
@@ -94,7 +94,7 @@ def opened(url: str, clock: Clock | None, lease_s: float = LEASE_S) -> Iterator[
 def add(manifest: Manifest, *names: str, **given: Any) -> list[str]:
     """Ask for videos of these names; the ids of their jobs."""
     given = {"library": "/games", **given}
-    manifest.jobs.enqueue([Request(f"{given['library']}/{name}", **given) for name in names])
+    manifest.jobs.enqueue([JobRequest(f"{given['library']}/{name}", **given) for name in names])
     by_path = {job.subject: job.job_id for job in manifest.jobs.list()}
     return [by_path[f"{given['library']}/{name}"] for name in names]
 
@@ -141,5 +141,5 @@ def plan_of(manifest: Manifest, query: sa.Select[Any]) -> str:
         return "\n".join(str(row) for row in connection.exec_driver_sql(f"{word} {text}"))
 
 
-def many(number: int, library: str = "/games") -> Sequence[Request]:
-    return [Request(f"{library}/{index:06}.mp4", library) for index in range(number)]
+def many(number: int, library: str = "/games") -> Sequence[JobRequest]:
+    return [JobRequest(f"{library}/{index:06}.mp4", library) for index in range(number)]

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from content_pipeline.manifest.calibrations import Applied
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobKind, Request, Result
+from content_pipeline.manifest.model import Job, JobKind, JobRequest, Result
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.schema import videos
 from content_pipeline.manifest.transitions import LostLease
@@ -27,7 +27,7 @@ def see(manifest: Manifest, root: Path, name: str, key: str) -> None:
 
 
 def ask(manifest: Manifest, library: Path = A, **wish: float) -> Job:
-    request = Request(str(library), str(library), JobKind.CALIBRATION, options={"calibration": wish})
+    request = JobRequest(str(library), str(library), JobKind.CALIBRATION, options={"calibration": wish})
     return manifest.jobs.ask(request, "asked for")
 
 
@@ -170,7 +170,7 @@ def test_a_reset_wins_over_a_calibration_that_is_being_made(manifest: Manifest) 
 
 def test_whoever_asks_and_claims_gets_what_was_asked_or_is_shown_who_works_on_it(manifest: Manifest) -> None:
     def asked(value: float, worker: str) -> tuple[Job, Job | None]:
-        request = Request(str(A), str(A), JobKind.CALIBRATION, options={"calibration": {"values": [value]}})
+        request = JobRequest(str(A), str(A), JobKind.CALIBRATION, options={"calibration": {"values": [value]}})
         return manifest.jobs.ask_and_claim(request, "asked for", worker)
 
     ask(manifest, montage_s=60)  # another's wish that waits gives way

@@ -9,13 +9,13 @@ import pytest
 from content_pipeline.errors import BadSettings, RetryPolicy
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobKind, Request
+from content_pipeline.manifest.model import JobKind, JobRequest
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, fail, moves, succeed
 
 
 def test_asking_twice_for_a_subject_is_asking_once(manifest: Manifest) -> None:
-    request = Request("/games/a.mp4", "/games")
+    request = JobRequest("/games/a.mp4", "/games")
     assert manifest.jobs.enqueue([request, request]) == 1
     before = dump(manifest)
     assert manifest.jobs.enqueue([request]) == 0
@@ -23,7 +23,7 @@ def test_asking_twice_for_a_subject_is_asking_once(manifest: Manifest) -> None:
 
 
 def test_one_subject_may_be_in_several_queues(manifest: Manifest) -> None:
-    requests = [Request("/games/a.mp4", "/games", kind=kind) for kind in JobKind]
+    requests = [JobRequest("/games/a.mp4", "/games", kind=kind) for kind in JobKind]
     assert manifest.jobs.enqueue(requests) == len(JobKind)
     assert [manifest.jobs.claim("worker", 9, kind)[0].kind for kind in JobKind] == list(JobKind)
 
@@ -34,7 +34,7 @@ def test_asking_for_nothing_changes_nothing(manifest: Manifest) -> None:
 
 
 def test_everything_asked_for_comes_back(manifest: Manifest, clock: Clock) -> None:
-    asked = Request("/g/ä 🎮.mp4", "/g", JobKind.PROCESSING, "key", 7, 5, 4, 2**40, {"why": "ünïcode 🎬", "n": [1]})
+    asked = JobRequest("/g/ä 🎮.mp4", "/g", JobKind.PROCESSING, "key", 7, 5, 4, 2**40, {"why": "ünïcode 🎬", "n": [1]})
     manifest.jobs.enqueue([asked])
     (job,) = manifest.jobs.list()
     assert {name: getattr(job, name) for name in vars(asked)} == vars(asked)
@@ -46,8 +46,8 @@ def test_everything_asked_for_comes_back(manifest: Manifest, clock: Clock) -> No
 
 def test_paths_that_are_no_utf8_come_back_as_they_were(manifest: Manifest) -> None:
     path, library = os.fsdecode(b"/games/\xff\xfe caf\xe9.mp4"), os.fsdecode(b"/games\xe9")
-    manifest.jobs.enqueue([Request(path, library)])
-    assert manifest.jobs.enqueue([Request(path, library)]) == 0
+    manifest.jobs.enqueue([JobRequest(path, library)])
+    assert manifest.jobs.enqueue([JobRequest(path, library)]) == 0
     job = claim(manifest)
     assert (job.subject, job.library) == (path, library)
     assert os.fsencode(job.subject) == b"/games/\xff\xfe caf\xe9.mp4"
@@ -60,9 +60,9 @@ def test_paths_that_are_no_utf8_come_back_as_they_were(manifest: Manifest) -> No
 
 def test_a_job_without_a_single_attempt_is_refused() -> None:
     with pytest.raises(BadSettings, match="at least one attempt"):
-        Request("/games/a.mp4", "/games", max_attempts=0)
+        JobRequest("/games/a.mp4", "/games", max_attempts=0)
     with pytest.raises(BadSettings, match="at least one attempt"):
-        Request("/games/a.mp4", "/games", max_crashes=0)
+        JobRequest("/games/a.mp4", "/games", max_crashes=0)
 
 
 def test_the_first_asked_is_the_first_claimed(manifest: Manifest) -> None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import FINISHED, IllegalMove, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobKind, Request
+from content_pipeline.manifest.model import JobKind, JobRequest
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.schema import videos
 from content_pipeline.manifest.transitions import UnknownJob
@@ -218,7 +218,7 @@ def test_pruning_forgets_the_history_of_cleared_jobs(manifest: Manifest, clock: 
 
 
 def test_pruning_keeps_a_calibration_whose_subject_is_no_video(manifest: Manifest, clock: Clock) -> None:
-    manifest.jobs.enqueue([Request("/games", "/games", JobKind.CALIBRATION)])
+    manifest.jobs.enqueue([JobRequest("/games", "/games", JobKind.CALIBRATION)])
     succeed(manifest, manifest.jobs.claim("worker", kind=JobKind.CALIBRATION)[0])
     clock.pass_s(10)
     assert manifest.prune(clock.time)["jobs"] == 0

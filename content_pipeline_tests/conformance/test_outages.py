@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from content_pipeline.errors import DatabaseAway, DatabaseBusy, DatabaseReadOnly, ManifestDamaged, PipelineError
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Request, Result
+from content_pipeline.manifest.model import JobRequest, Result
 from content_pipeline_tests.conformance import postgres
 from content_pipeline_tests.conformance.manifests import database_of
 from content_pipeline_tests.conformance.postgres import Server
@@ -100,18 +100,18 @@ def test_a_trouble_of_the_server_has_its_name_and_passes(
 ) -> None:
     with trouble(server, database), pytest.raises(kind, match=said) as met:
         while True:  # a statement may be done before its time is out
-            manifest.jobs.enqueue([Request(f"/{number}", "/") for number in range(500)])
+            manifest.jobs.enqueue([JobRequest(f"/{number}", "/") for number in range(500)])
             manifest.reset()
     assert type(met.value) is kind
     assert len(str(met.value).splitlines()) == 1
-    assert manifest.jobs.enqueue([Request("/new", "/")]) == 1
+    assert manifest.jobs.enqueue([JobRequest("/new", "/")]) == 1
 
 
 @pytest.mark.parametrize("trouble", [one[0] for one in TROUBLES])
 def test_a_patient_operation_waits_until_the_trouble_is_over(
     server: Server, database: str, manifest: Manifest, trouble: Trouble
 ) -> None:
-    manifest.jobs.enqueue([Request("/a", "/")])
+    manifest.jobs.enqueue([JobRequest("/a", "/")])
     manifest.set_retry_time(PATIENCE_S)
     working = threading.Thread(target=claim_and_succeed, args=(manifest,))
     with trouble(server, database):
@@ -131,7 +131,7 @@ def claim_and_succeed(manifest: Manifest) -> None:
 def test_work_goes_on_while_statements_or_connections_are_cut_off(
     server: Server, database: str, manifest: Manifest, how: str, every_s: float
 ) -> None:
-    manifest.jobs.enqueue([Request(f"/{number}", "/") for number in range(60)])
+    manifest.jobs.enqueue([JobRequest(f"/{number}", "/") for number in range(60)])
     manifest.set_retry_time(PATIENCE_S)
     working = threading.Thread(target=work, args=(manifest,))
     working.start()

@@ -10,7 +10,7 @@ import pytest
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobKind, Request
+from content_pipeline.manifest.model import JobKind, JobRequest
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline.manifest.videos import KnownVideo, Rename
@@ -112,7 +112,7 @@ def test_looking_changes_nothing(manifest: Manifest) -> None:
 
 def test_everything_below_a_folder_is_found_and_nothing_beside_it(manifest: Manifest) -> None:
     paths = ["/v/a", "/v/b/c", "/v-1/a", "/v.b/a", "/v0", "/V/a", "/v/é", "/v/~"]
-    manifest.jobs.enqueue([Request(path, "/v") for path in paths])
+    manifest.jobs.enqueue([JobRequest(path, "/v") for path in paths])
     found = {brief.subject for brief in manifest.jobs.summaries_under(Path("/v"))}
     assert found == {"/v/a", "/v/b/c", "/v/é", "/v/~"}
 

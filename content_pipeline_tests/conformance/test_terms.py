@@ -7,7 +7,7 @@ import pytest
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Request, Result, Terms
+from content_pipeline.manifest.model import JobRequest, Result, Terms
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline_tests.conformance.manifests import add, claim, fail, moves, succeed
 
@@ -135,6 +135,6 @@ def test_what_is_asked_for_while_it_runs_is_done_afterwards(manifest: Manifest, 
 
 
 def test_many_jobs_are_asked_for_at_once(manifest: Manifest) -> None:
-    manifest.jobs.enqueue([Request(f"/games/{number}", "/games", options=FIRST) for number in range(1200)])
+    manifest.jobs.enqueue([JobRequest(f"/games/{number}", "/games", options=FIRST) for number in range(1200)])
     manifest.jobs.ask_again([job.job_id for job in manifest.jobs.list()], "asked again", Terms(OTHER))
     assert all(job.options == OTHER for job in manifest.jobs.list())

@@ -62,9 +62,9 @@ def hold_a_transaction_open(url: str, say: Connection) -> None:
     with database_of(manifest).transaction() as tx:
         from content_pipeline.manifest import claim as claiming
         from content_pipeline.manifest import enqueue as intake
-        from content_pipeline.manifest.model import Request
+        from content_pipeline.manifest.model import JobRequest
 
-        intake.enqueue(tx, [Request(f"/lost/{number}", "/lost") for number in range(2000)])
+        intake.enqueue(tx, [JobRequest(f"/lost/{number}", "/lost") for number in range(2000)])
         claiming.claim(tx, "doomed", 50, JobKind.PROCESSING, 90.0, None)
         say.send("inside")
         signal.pause()

@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import IllegalMove, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobKind, Lease, Request, Result, Terms
+from content_pipeline.manifest.model import Job, JobKind, JobRequest, Lease, Result, Terms
 from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, dump, manifest_url, opened
@@ -120,7 +120,9 @@ class TwoManifests(RuleBasedStateMachine):
 
     @rule(paths=st.lists(subjects, max_size=4), priority=st.integers(-1, 1), attempts=st.integers(1, 3))
     def enqueue(self, paths: list[str], priority: int, attempts: int) -> None:
-        requests = [Request(path, path.rsplit("/", 1)[0], priority=priority, max_attempts=attempts) for path in paths]
+        requests = [
+            JobRequest(path, path.rsplit("/", 1)[0], priority=priority, max_attempts=attempts) for path in paths
+        ]
         self._each(lambda manifest: manifest.jobs.enqueue(requests))
         self.asked |= set(paths)
 

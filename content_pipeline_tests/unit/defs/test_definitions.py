@@ -11,7 +11,7 @@ from content_pipeline.dagster_runtime.instance import dagster_home, open_instanc
 from content_pipeline.definitions import build_definitions, defs
 from content_pipeline.defs.schedules import build_schedules
 from content_pipeline.library.keys import library_key
-from content_pipeline.manifest.model import Request
+from content_pipeline.manifest.model import JobRequest
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import load
 
@@ -102,7 +102,7 @@ def weekly_calibration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **flags:
     library.mkdir()
     base = {"state_dir": tmp_path / "state", "library.folders": [library]}
     settings = load(flags={**base, **flags}, env={}).settings
-    open_manifest(settings).jobs.enqueue([Request(str(library / "one.mp4"), str(library))])
+    open_manifest(settings).jobs.enqueue([JobRequest(str(library / "one.mp4"), str(library))])
     schedules = dg.Definitions(schedules=build_schedules(settings, lambda: settings))
     repository = dg.Definitions.merge(build_definitions(settings), schedules).get_repository_def()
     monkeypatch.setenv("DAGSTER_HOME", str(dagster_home(settings)))  # the tick opens the instance for itself

@@ -15,7 +15,7 @@ from content_pipeline.manifest.database import Access, open_engine
 from content_pipeline.manifest.database_owner import APPLICATION_ID, Holds, look_at_file
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.migrate import upgrade
-from content_pipeline.manifest.model import Request
+from content_pipeline.manifest.model import JobRequest
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import load
 
@@ -95,7 +95,7 @@ def test_what_is_empty_may_become_a_manifest(tmp_path: Path, content: str) -> No
 
 def test_a_manifest_of_the_version_before_is_known_and_gets_the_mark(tmp_path: Path) -> None:
     path = tmp_path / "queue.db"
-    Manifest(open_engine(f"sqlite:///{path}")).jobs.enqueue([Request("/a", "/")])
+    Manifest(open_engine(f"sqlite:///{path}")).jobs.enqueue([JobRequest("/a", "/")])
     executed(path, "PRAGMA application_id=0").close()
     assert look_at_file(path) is Holds.UNMARKED_MANIFEST
     before = path.read_bytes()
@@ -141,7 +141,7 @@ def test_where_nothing_is_a_look_finds_an_empty_manifest_and_makes_nothing(tmp_p
 def test_a_manifest_that_is_damaged_is_called_so(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "queue.db"
     manifest = Manifest(open_engine(f"sqlite:///{path}"))
-    manifest.jobs.enqueue([Request(f"/{number}", "/") for number in range(500)])
+    manifest.jobs.enqueue([JobRequest(f"/{number}", "/") for number in range(500)])
     manifest.close()
     size = path.stat().st_size
     if damage == "end":

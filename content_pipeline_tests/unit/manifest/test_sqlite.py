@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseBusy, ForeignDatabase
 from content_pipeline.manifest.database import on_network_filesystem, open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Request, Result
+from content_pipeline.manifest.model import JobRequest, Result
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import database_of
 
@@ -84,14 +84,14 @@ def test_a_database_locked_for_too_long_is_away(tmp_path: Path) -> None:
     other = sqlite3.connect(tmp_path / "manifest.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(DatabaseBusy, match="locked"):
-        Manifest(engine).jobs.enqueue([Request("/a", "/")])
+        Manifest(engine).jobs.enqueue([JobRequest("/a", "/")])
     other.close()
 
 
 def test_a_folder_with_any_name_may_hold_the_manifest(tmp_path: Path) -> None:
     folder = tmp_path / "100% ä?#"
     engine = open_engine(str(sa.URL.create("sqlite", database=os.fspath(folder / "manifest.db"))))
-    assert Manifest(engine).jobs.enqueue([Request("/a", "/")]) == 1
+    assert Manifest(engine).jobs.enqueue([JobRequest("/a", "/")]) == 1
 
 
 # --- the file at the manifest's place is deleted, or another is put there, while connections are open
@@ -107,28 +107,28 @@ def subjects(manifest: Manifest) -> list[str]:
 
 def test_a_deleted_manifest_begins_anew_where_everybody_sees_it(tmp_path: Path) -> None:
     ours, theirs = opened(tmp_path), opened(tmp_path)
-    ours.jobs.enqueue([Request("/a", "/")])
+    ours.jobs.enqueue([JobRequest("/a", "/")])
     assert subjects(theirs) == ["/a"]
     (tmp_path / "manifest.db").unlink()
-    ours.jobs.enqueue([Request("/b", "/")])
+    ours.jobs.enqueue([JobRequest("/b", "/")])
     assert subjects(ours) == subjects(theirs) == subjects(opened(tmp_path)) == ["/b"]
     assert ours.check() == []
 
 
 def test_another_file_in_its_place_is_the_manifest(tmp_path: Path) -> None:
     ours, backup = opened(tmp_path), opened(tmp_path, "backup.db")
-    ours.jobs.enqueue([Request("/a", "/")])
-    backup.jobs.enqueue([Request("/b", "/")])
+    ours.jobs.enqueue([JobRequest("/a", "/")])
+    backup.jobs.enqueue([JobRequest("/b", "/")])
     backup.close()
     (tmp_path / "backup.db").replace(tmp_path / "manifest.db")
     assert subjects(ours) == ["/b"]
-    ours.jobs.enqueue([Request("/c", "/")])
+    ours.jobs.enqueue([JobRequest("/c", "/")])
     assert subjects(opened(tmp_path)) == ["/b", "/c"]
 
 
 def test_a_worker_whose_jobs_vanished_has_lost_its_lease(tmp_path: Path) -> None:
     manifest = opened(tmp_path)
-    manifest.jobs.enqueue([Request("/a", "/")])
+    manifest.jobs.enqueue([JobRequest("/a", "/")])
     (job,) = manifest.jobs.claim("worker")
     (tmp_path / "manifest.db").unlink()
     assert manifest.jobs.renew("worker", [job.lease]).lost == {job.job_id}
@@ -138,18 +138,18 @@ def test_a_worker_whose_jobs_vanished_has_lost_its_lease(tmp_path: Path) -> None
 
 def test_parent_and_child_each_notice(tmp_path: Path) -> None:
     manifest = opened(tmp_path)
-    manifest.jobs.enqueue([Request("/a", "/")])
+    manifest.jobs.enqueue([JobRequest("/a", "/")])
     child = os.fork()
     if child == 0:
         try:
             (tmp_path / "manifest.db").unlink()
-            manifest.jobs.enqueue([Request("/child", "/")])
+            manifest.jobs.enqueue([JobRequest("/child", "/")])
             os._exit(0 if subjects(manifest) == ["/child"] else 1)
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert subjects(manifest) == ["/child"]
-    manifest.jobs.enqueue([Request("/parent", "/")])
+    manifest.jobs.enqueue([JobRequest("/parent", "/")])
     assert subjects(opened(tmp_path)) == ["/child", "/parent"]
 
 
@@ -162,15 +162,15 @@ def test_a_file_deleted_in_the_middle_of_a_write_is_away_for_that_moment_only(tm
         once=True,
     )
     with pytest.raises(DatabaseAway):
-        manifest.jobs.enqueue([Request("/a", "/")])
-    manifest.jobs.enqueue([Request("/b", "/")])
+        manifest.jobs.enqueue([JobRequest("/a", "/")])
+    manifest.jobs.enqueue([JobRequest("/b", "/")])
     assert subjects(opened(tmp_path)) == ["/b"]
 
 
 def test_a_manifest_whose_folder_is_gone_is_away_and_comes_back_with_it(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     manifest = opened(folder)
-    manifest.jobs.enqueue([Request("/a", "/")])
+    manifest.jobs.enqueue([JobRequest("/a", "/")])
     folder.rename(tmp_path / "unmounted")
     with pytest.raises(DatabaseAway):
         manifest.jobs.list()

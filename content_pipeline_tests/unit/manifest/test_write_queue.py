@@ -14,7 +14,7 @@ import pytest
 from content_pipeline.errors import DatabaseBusy
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Request
+from content_pipeline.manifest.model import JobRequest
 from content_pipeline.manifest.write_queue import turn, turns_file
 from content_pipeline_tests.helpers.eventually import eventually
 
@@ -117,11 +117,11 @@ def test_every_writing_operation_waits_for_its_turn(tmp_path: Path, monkeypatch:
     with turn(database, PATIENCE_S):
         assert manifest.jobs.list() == []  # who reads does not wait
         with pytest.raises(DatabaseBusy):
-            manifest.jobs.enqueue([Request("/a", "/")])
-    assert manifest.jobs.enqueue([Request("/a", "/")]) == 1
+            manifest.jobs.enqueue([JobRequest("/a", "/")])
+    assert manifest.jobs.enqueue([JobRequest("/a", "/")]) == 1
 
 
 def test_where_no_turns_can_be_taken_sqlite_decides_alone(tmp_path: Path) -> None:
     turns_file(tmp_path / "manifest.db").mkdir()  # as good as anything that keeps a file from being opened
     manifest = Manifest(open_engine(f"sqlite:///{tmp_path}/manifest.db"))
-    assert manifest.jobs.enqueue([Request("/a", "/")]) == 1
+    assert manifest.jobs.enqueue([JobRequest("/a", "/")]) == 1

@@ -14,7 +14,7 @@ import pytest
 from content_pipeline.artifacts import Artifact, ArtifactStore
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Request
+from content_pipeline.manifest.model import JobRequest
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.publishing import publish as publishing
 from content_pipeline.publishing import replace_file as replacing
@@ -431,7 +431,7 @@ def test_what_this_process_left_without_a_job_is_cleared_up_also_without_the_mar
 
 
 def test_who_lost_the_lease_publishes_and_removes_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.manifest.jobs.enqueue([Request("/games/a.mp4", "/games")])
+    desk.manifest.jobs.enqueue([JobRequest("/games/a.mp4", "/games")])
     (late,) = desk.manifest.jobs.claim("late")
     desk.publish("one")
     desk.records = desk.manifest.publications.under(late.lease)

@@ -18,7 +18,7 @@ from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import CorruptMedia, DiskFull, LibraryOffline
 from content_pipeline.library.identify import identify
 from content_pipeline.library.keys import library_key
-from content_pipeline.manifest.model import Request, Result
+from content_pipeline.manifest.model import JobRequest, Result
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.media.probe import probe
 from content_pipeline.media.render.clip import render_clip
@@ -281,7 +281,7 @@ def materialize(library: Library, key: str) -> dg.ExecuteInProcessResult:
 
 def test_the_asset_finds_its_library_by_its_key_and_shows_the_cuts(library: Library) -> None:
     manifest = open_manifest(library.context.settings)
-    manifest.jobs.enqueue([Request(str(job.path), str(library.root)) for job in library.jobs])
+    manifest.jobs.enqueue([JobRequest(str(job.path), str(library.root)) for job in library.jobs])
     done = {str(job.path): job for job in library.jobs}
     for job in manifest.jobs.claim("worker", number=2):
         known = done[job.subject]
