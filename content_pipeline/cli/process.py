@@ -24,9 +24,10 @@ from content_pipeline.services.planning import own_output_filter
 from content_pipeline.settings import Settings
 
 STATUSES = (
-    *("succeeded", "failed", "cancelled", "discarded", "pending", "dirty", "running", "unsettled", "lost", "removed"),
+    *("succeeded", "failed", "superseded", "cancelled", "discarded", "pending", "dirty", "running", "unsettled"),
+    *("lost", "removed"),
 )
-NOT_DONE = ("failed", "pending", "dirty", "running", "lost", "removed")
+NOT_DONE = ("failed", "superseded", "pending", "dirty", "running", "lost", "removed")
 
 if TYPE_CHECKING:
     from dagster import Definitions
@@ -228,6 +229,7 @@ def summarize(outcomes: Sequence[Outcome], found: Scan, seconds: float) -> dict[
                 "why": outcome.why,
                 "outputs": list(outcome.outputs),
                 "written": list(outcome.written),
+                "note": outcome.note,
                 "notes": list(outcome.notes),
                 "seconds": outcome.seconds,
                 "highlights": outcome.facts.get("highlights"),

@@ -17,7 +17,7 @@ from content_pipeline.errors import printable
 from content_pipeline.execution.outcome import Outcome
 
 MOST_ROWS = 50
-STYLES = {"succeeded": "green", "failed": "red", "cancelled": "yellow", "pending": "dim"}
+STYLES = {"succeeded": "green", "failed": "red", "cancelled": "yellow", "superseded": "yellow", "pending": "dim"}
 
 
 def print_report(outcomes: Sequence[Outcome], totals: dict[str, Any], only_listed: bool) -> None:

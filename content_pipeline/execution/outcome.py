@@ -17,7 +17,7 @@ from content_pipeline.stage import VIDEO_STAGES
 class Outcome:
     """`stages` maps each finished stage to `computed` or `reused`, `reasons` those that were to run to why.
 
-    `why` says the same in one line.
+    `why` says the same in one line. `options`: what its job was done with, if a command asked for it.
     """
 
     path: Path
@@ -36,6 +36,7 @@ class Outcome:
     note: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
     why: str = ""
+    options: Mapping[str, Any] | None = None
 
     @property
     def montage(self) -> str | None:
@@ -74,4 +75,5 @@ def of_job(path: Path, job: JobSummary, note: str = "") -> Outcome:
         outputs=tuple(job.output_files) if succeeded else (),
         facts=job.results.get("facts", {}),
         note=note,
+        options=job.options,
     )

@@ -96,7 +96,7 @@ class Worker:
         return any(not any(breaker.holds_up(job.library, job.error_code) for breaker in paused) for job in left)
 
     def _start(self, job: Job) -> None:
-        outcome = Outcome(Path(job.subject), job.video_key, "running")
+        outcome = Outcome(Path(job.subject), job.video_key, "running", options=job.options)
         settings = self._of_jobs.of(job, self._settings)
         held = ActiveJob(job.job_id, job, outcome, job.config_hash)
         errand = Assignment(job, cores=self._cores())

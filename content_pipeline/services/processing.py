@@ -20,7 +20,7 @@ from content_pipeline.library.scan import Scan
 from content_pipeline.manifest.breaker import EVERYTHING, Breaker
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.ids import new_ulid
-from content_pipeline.manifest.lifecycle import CLAIMABLE
+from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.model import JobKind, Terms
 from content_pipeline.services.planning import Enqueued, Planner
 from content_pipeline.settings import Settings
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from content_pipeline.dagster_runtime.runs import Compose
 
 UNSETTLED = "unsettled"
+SUPERSEDED = "superseded"
 UNFINISHED = ("pending", "dirty", "running", "lost")
 
 
@@ -39,7 +40,8 @@ class Batch:
     def __init__(self, settings: Settings, watcher: Watcher, force: bool = False, access: Access = Access.MAKE) -> None:
         self._settings = settings
         self._watcher = watcher
-        terms = Terms(JobOptions.of(settings).as_json(), new_ulid() if force else None)
+        self._options = JobOptions.of(settings)
+        terms = Terms(self._options.as_json(), new_ulid() if force else None)
         self._planner = Planner(settings, terms, access)
         self.manifest = self._planner.manifest
         self.manifest.set_retry_time(settings.queue.give_up_s)  # from now on; what cannot be opened is told at once
@@ -74,7 +76,7 @@ class Batch:
         videos = {video.found.path: video for video in enqueued.planned.to_run}
         for job in enqueued.jobs:
             path = Path(job.subject)
-            outcome = of_job(path, job)
+            outcome = self._unless_superseded(of_job(path, job))
             self._outcomes[path] = replace(outcome, reasons=videos[path].reasons, why=videos[path].why)
         self._note_copies()
         return [job.job_id for job in enqueued.jobs]
@@ -136,7 +138,7 @@ class Batch:
             if path not in known:
                 self._outcomes[path] = replace(before, status="removed", note="its job was cleared meanwhile")
             elif str(known[path].status) != before.status:
-                self._outcomes[path] = self._explained(of_job(path, known[path]))
+                self._outcomes[path] = self._explained(self._unless_superseded(of_job(path, known[path])))
         self._note_copies()
 
     def _note_copies(self) -> None:
@@ -170,6 +172,16 @@ class Batch:
         self._outcomes[outcome.path] = self._explained(outcome)
         self._watcher.ended(self._outcomes[outcome.path])
 
+    def _unless_superseded(self, outcome: Outcome) -> Outcome:
+        """A later command may have asked for this video otherwise: then what was made is its success, not ours."""
+        if outcome.status != State.SUCCEEDED or outcome.options is None or not self._libraries:
+            return outcome
+        changes = JobOptions.from_json(outcome.options).changes_from(self._options)
+        if not changes:
+            return outcome
+        note = f"made as a later command asked: {', '.join(changes)}; to make it as here, run this command again"
+        return replace(outcome, status=SUPERSEDED, note=note)
+
     def _explained(self, outcome: Outcome) -> Outcome:
         """With why it was to run, which only the plan knows."""
         planned = self._outcomes.get(outcome.path)
@@ -192,4 +204,4 @@ class OutcomeRecorder:
         self._batch._watcher.progressed(outcome, stage, fraction)
 
     def ended(self, outcome: Outcome) -> None:
-        self._batch._end(outcome)
+        self._batch._end(self._batch._unless_superseded(outcome))

@@ -169,6 +169,35 @@ def test_the_latest_command_counts_for_what_waits_and_says_so(library: Path, tmp
     assert not (tmp_path / "foo").exists()
 
 
+@pytest.mark.parametrize("who", ["the earlier", "the later"])
+def test_a_video_that_was_made_as_a_later_command_asked_is_not_called_a_success(
+    library: Path, tmp_path: Path, who: str
+) -> None:
+    """The earlier command is stopped once its job is enqueued; the later one asks for other clips somewhere else."""
+    arguments = ["process", "-i", str(library), *NOW, "-o", "foo", "--max-segments", "1", "--json"]
+    environment = {**os.environ, "CONTENT_AI_KILL_AT": "stop:enqueued"}
+    earlier = subprocess.Popen(
+        [sys.executable, "-m", "content_pipeline.cli", *arguments],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    os.waitpid(earlier.pid, os.WUNTRACED)
+    only_asked = ("--no-process",) if who == "the earlier" else ()
+    process(library, "-o", "bar", *only_asked, cwd=tmp_path)
+    os.kill(earlier.pid, signal.SIGCONT)
+    said, _ = earlier.communicate(timeout=120)
+    (row,) = json.loads(said)["videos"]
+    assert row["status"] == "superseded"
+    assert f"output.max_segments 1 -> 12, output folder {tmp_path / 'foo'} -> {tmp_path / 'bar'}" in row["note"]
+    assert earlier.returncode == 3
+    assert clips_in(tmp_path / "bar") == 2
+    assert not (tmp_path / "foo").exists()
+    assert process(library, "-o", "foo", "--max-segments", 1, cwd=tmp_path)["status"] == "succeeded"
+    assert clips_in(tmp_path / "foo") == 1
+
+
 def test_two_output_folders_both_get_the_montage_and_nothing_is_computed_for_the_second(
     library: Path, tmp_path: Path
 ) -> None:
