@@ -20,7 +20,7 @@ from content_pipeline.manifest.restore import Made, Remembered
 from content_pipeline.manifest.schema import PathText
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.stages.context import StageResult
-from content_pipeline.stages.montage import PUBLISHED, Montage
+from content_pipeline.stages.montage import PUBLISHED, MontageResult
 
 # Of more copies than this the rest is not remembered, and read again if ever the manifest is lost.
 MOST_FILES = 100
@@ -39,13 +39,13 @@ def of_files(files: Sequence[KnownVideo], full: str) -> dict[str, Any]:
     }
 
 
-def of_montage(made: Montage, recipe: Recipe) -> dict[str, Any]:
+def of_montage(made: MontageResult, recipe: Recipe) -> dict[str, Any]:
     """With what it was made, from what, and how its outputs were left."""
-    facts = {name: value for result in made.behind for name, value in result.artifact.facts.items()}
+    facts = {name: value for result in made.all_results for name, value in result.artifact.facts.items()}
     return {
         "config_hash": recipe.config_hash,
         "recipe": dg.MetadataValue.json(recipe.as_json()),
-        "stage_keys": dg.MetadataValue.json({result.stage: result.key for result in made.behind}),
+        "stage_keys": dg.MetadataValue.json({result.stage: result.key for result in made.all_results}),
         "facts": dg.MetadataValue.json({name: facts.get(name) for name in SHOWN_FACTS}),
         # A list: Dagster sorts the keys of a mapping, and the montage comes first.
         "outputs": dg.MetadataValue.json([_as_left(made.result, path) for path in made.result.outputs]),

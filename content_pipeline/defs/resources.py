@@ -16,6 +16,7 @@ from content_pipeline.manifest.model import Lease
 from content_pipeline.manifest.open import open_in_a_child
 from content_pipeline.settings import Settings
 from content_pipeline.stages.context import StageContext
+from content_pipeline.stages.video import VideoStages
 
 
 def open_stage_context(settings: Settings, run_context: RunContext, partition_key: str | None = None) -> StageContext:
@@ -55,4 +56,9 @@ def build_resources(settings: Settings) -> Mapping[str, dg.ResourceDefinition]:
         run = context.run
         return open_stage_context(settings, current_run(), None if run is None else run.tags.get(PARTITION_TAG))
 
-    return {"stage_context": stage_context}
+    @dg.resource(required_resource_keys={"stage_context"}, description="The stages of the run's video.")
+    def video(context: dg.InitResourceContext) -> VideoStages:
+        assert context.run is not None
+        return VideoStages(context.resources.stage_context, context.run.tags[PARTITION_TAG])
+
+    return {"stage_context": stage_context, "video": video}

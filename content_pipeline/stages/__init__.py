@@ -1,4 +1,6 @@
-"""The four stages of a video: what each depends on, and how its artifact is made or found again.
+"""The stages: what each depends on, and how its artifact is made or found again.
 
-Each stage asks for the one before it, so any of them can be asked for alone; what exists is reused.
+Start with `video`: all stages of one video, in order. Each stage is a function of the context (`context`) and the
+results of the stages that it depends on: `fingerprint`, `energy`, `detections`, `montage`. The stages of a library are
+`calibration` and `best_of`. `clips` is what a montage and a best-of share. Names and versions are in `stage.py`.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,8 @@ from content_pipeline.errors import (
     printable,
 )
 from content_pipeline.media.probe import MediaInfo, probe
-from content_pipeline.media.render.clip import Clip, render_clip
 from content_pipeline.media.render.encoding import FrameSize
-from content_pipeline.media.render.join import Montage, join
+from content_pipeline.media.render.join import Montage as Joined
 from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.selection.best_of_selection import Contender, Offer
 from content_pipeline.media.selection.best_of_selection import best_of as choose
@@ -30,17 +29,30 @@ from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
 from content_pipeline.publishing.names import Name, safe_name
 from content_pipeline.publishing.publish import Published, pieces_of, publish
-from content_pipeline.stage import spec_of
+from content_pipeline.stage import StageName, spec_of
+from content_pipeline.stages.clips import (
+    NO_CLIPS,
+    PUBLISHED,
+    ClipRequest,
+    CutClip,
+    cut_as_json,
+    cut_clip,
+    join_clips,
+    progress_of_clip,
+)
 from content_pipeline.stages.context import StageContext, StageResult, obtain
-from content_pipeline.stages.montage import CLIP_NAME
+from content_pipeline.stages.fingerprint import VideoContent
 
 PREFIX = "best-of-"
 
-# Name inside the artifact -> ending of the published name. Inside it is a montage like any other.
-PUBLISHED = {"montage.mp4": ".mp4", "montage.json": ".json", "sheet.jpg": ".sheet.jpg"}
+# Errors that concern one video, which is left out then; a full disk or a lost database concerns all of them.
+_ERRORS_OF_ONE_VIDEO = (PermanentError, TransientError, LibraryOffline)
 
-# What is one video's trouble; a full disk or a database that is away is everybody's.
-_ONE_VIDEOS = (PermanentError, TransientError, LibraryOffline)
+
+@dataclass(frozen=True)
+class Library:
+    key: str
+    root: Path
 
 
 @dataclass(frozen=True)
@@ -58,31 +70,39 @@ class _Video:
     """A video that can be shown: its file is there unchanged, and so is what was found in it."""
 
     path: Path
-    full: str
-    info: MediaInfo
-    media: str
+    content: VideoContent
     track: int
     offer: Offer
 
     @property
-    def identity(self) -> dict[str, str]:
-        """As for the montage of the video: every byte, and what was understood of the file."""
-        return {"content": self.full, "media": self.media}
-
-    @property
     def size(self) -> tuple[int, int]:
         """Upright, and even as H.264 needs it."""
-        assert self.info.video is not None
-        width, height = (max(2, side // 2 * 2) for side in (self.info.video.width, self.info.video.height))
-        return (width, height) if self.info.video.rotation_degrees % 180 == 0 else (height, width)
+        video = self.content.info.video
+        assert video is not None
+        width, height = (max(2, side // 2 * 2) for side in (video.width, video.height))
+        return (width, height) if video.rotation_degrees % 180 == 0 else (height, width)
 
 
 @dataclass(frozen=True)
 class _Shot:
-    """One clip to be: a highlight that was chosen, and the video it is cut from."""
+    """One clip of the best-of: a highlight that was chosen, and the video it is cut from."""
 
     contender: Contender
     video: _Video
+
+    def request(self, size: FrameSize) -> ClipRequest:
+        """Recordings differ in format, so every clip is encoded, and fitted into a common size."""
+        return ClipRequest(self.video.content, self.contender.span, self.video.track, "encode", size)
+
+    def description(self, library: Path) -> dict[str, Any]:
+        """What the JSON file beside the best-of says of the clip's origin."""
+        contender, path = self.contender, self.video.path
+        return {
+            "video": contender.video_key,
+            "path": printable(path.relative_to(library) if path.is_relative_to(library) else path),
+            "score": contender.score,
+            "standing": contender.standing,
+        }
 
 
 class _CannotBeCut(Exception):
@@ -94,29 +114,28 @@ class _CannotBeCut(Exception):
         self.code = code
 
 
-def best_of(context: StageContext, library_key: str, library: Path, jobs: Sequence[Processed]) -> StageResult:
+def best_of(context: StageContext, library: Library, jobs: Sequence[Processed]) -> StageResult:
     """Decides by cached detections alone. A video that cannot be read is left out and counted, never a failure."""
     started = time.monotonic()
-    videos, left_out = _readable(context, library, jobs)
+    videos, left_out = _readable(context, library.root, jobs)
     while True:
         try:
-            result = _obtain(context, library, _chosen(context, videos))
+            result = _obtain(context, library.root, _choose_shots(context, videos))
             break
         except _CannotBeCut as failure:
             left_out[failure.video_key] = failure.code
             del videos[failure.video_key]
     unknown = not videos and bool(left_out)  # not the same as: there is nothing to show
-    published = Published({}) if unknown else _publish(context, library_key, library, result.artifact)
+    published = Published({}) if unknown else _publish(context, library, result.artifact)
     counted = replace(result, artifact=_with_counts(result.artifact, videos, left_out))
     return counted.with_outputs(published, time.monotonic() - started)
 
 
-def _publish(context: StageContext, library_key: str, library: Path, made: Artifact) -> Published:
-    owner = PREFIX + library_key
-    name = Name(PREFIX + safe_name(library.name, otherwise="library"), owner)
-    return publish(
-        context.outputs, owner, name, pieces_of(owner, PUBLISHED, made), "nothing stands out with these settings"
-    )
+def _publish(context: StageContext, library: Library, artifact: Artifact) -> Published:
+    owner = PREFIX + library.key
+    name = Name(PREFIX + safe_name(library.root.name, otherwise="library"), owner)
+    pieces = pieces_of(owner, PUBLISHED, artifact)
+    return publish(context.outputs, owner, name, pieces, "nothing stands out with these settings")
 
 
 # --- what there is to choose from
@@ -136,7 +155,7 @@ def _readable(
         try:
             videos[job.video_key] = _read(context, job)
             left_out.pop(job.video_key, None)
-        except _ONE_VIDEOS as error:
+        except _ERRORS_OF_ONE_VIDEO as error:
             left_out[job.video_key] = error.code
     return videos, left_out
 
@@ -145,24 +164,25 @@ def _read(context: StageContext, job: Processed) -> _Video:
     """Looks at artifacts and `stat`; of the recording nothing is read."""
     if job.full is None:
         raise MissingFile(f"{printable(job.path)} was never read completely")
-    media, sound, found = (_artifact(context, job, stage) for stage in ("fingerprint", "energy", "detections"))
-    info = MediaInfo.from_json(media.read_json("media.json"))
-    if info.video is None:
+    media, energy = _artifact(context, job, "fingerprint"), _artifact(context, job, "energy")
+    detections = _artifact(context, job, "detections")
+    content = VideoContent(job.video_key, job.full, media.digest, MediaInfo.from_json(media.read_json("media.json")))
+    if content.info.video is None:
         raise NoPicture(f"{printable(job.path)} holds no picture")
     with context.open_content(job.video_key, job.full):
-        offer = _offer(job.video_key, found.read_json("detections.json"))
-    return _Video(job.path, job.full, info, media.digest, int(sound.facts["track"]), offer)
+        offer = _offer(job.video_key, detections.read_json("detections.json"))
+    return _Video(job.path, content, int(energy.facts["track"]), offer)
 
 
-def _artifact(context: StageContext, job: Processed, stage: str) -> Artifact:
-    found = context.artifacts.find(stage, job.stage_keys[stage]) if stage in job.stage_keys else None
-    if found is None:
+def _artifact(context: StageContext, job: Processed, stage: StageName) -> Artifact:
+    artifact = context.artifacts.find(stage, job.stage_keys[stage]) if stage in job.stage_keys else None
+    if artifact is None:
         raise MissingFile(f"the {stage} artifact of {printable(job.path)} is missing or damaged; process it again")
-    return found
+    return artifact
 
 
 def _offer(video_key: str, detections: dict[str, Any]) -> Offer:
-    """Also what only had no room in the video's own montage: that says nothing of its worth."""
+    """Includes highlights for which the video's own montage had no room: that says nothing of their worth."""
     without_room = (DURATION_LIMIT, SEGMENT_LIMIT)
     passed_over = [item for item in detections["dropped_highlights"] if item["dropped_by"] in without_room]
     return Offer(
@@ -175,7 +195,7 @@ def _offer(video_key: str, detections: dict[str, Any]) -> Offer:
     )
 
 
-def _chosen(context: StageContext, videos: Mapping[str, _Video]) -> list[_Shot]:
+def _choose_shots(context: StageContext, videos: Mapping[str, _Video]) -> list[_Shot]:
     choice = choose([video.offer for video in videos.values()], context.settings.best_of)
     return [_Shot(contender, videos[contender.video_key]) for contender in choice.kept]
 
@@ -190,82 +210,44 @@ def _frame_size(shots: Sequence[_Shot]) -> FrameSize:
 # --- making it
 
 
-def _obtain(context: StageContext, library: Path, shots: Sequence[_Shot]) -> StageResult:
-    """Hangs on the clips in their order, and on all that is told of them."""
-    size = _frame_size(shots)
-    key = context.stage_key(
+def best_of_key(context: StageContext, library: Path, shots: Sequence[_Shot], size: FrameSize) -> str:
+    """Depends on the clips in their order, and on everything that is published about them."""
+    return context.stage_key(
         "best_of",
         library=printable(library),
         size=[size.width, size.height],
-        cuts=[{**_told(library, shot), **shot.video.identity, **_asked(shot)} for shot in shots],
+        cuts=[{**shot.description(library), **shot.video.content.identity, **shot.request(size).cut} for shot in shots],
         clip_version=spec_of("clip").version,
     )
+
+
+def _obtain(context: StageContext, library: Path, shots: Sequence[_Shot]) -> StageResult:
+    size = _frame_size(shots)
+    key = best_of_key(context, library, shots, size)
     return obtain(context, "best_of", key, lambda draft: _make(draft, context, library, shots, size))
-
-
-def _told(library: Path, shot: _Shot) -> dict[str, Any]:
-    """What a person reads of a cut."""
-    contender, path = shot.contender, shot.video.path
-    return {
-        "video": contender.video_key,
-        "path": printable(path.relative_to(library) if path.is_relative_to(library) else path),
-        "score": contender.score,
-        "standing": contender.standing,
-    }
-
-
-def _asked(shot: _Shot) -> dict[str, Any]:
-    """What a clip is cut by, beside what it is cut from."""
-    span = shot.contender.span
-    return {"start_s": span.start_s, "end_s": span.end_s, "track": shot.video.track, "mode": "encode"}
 
 
 def _make(draft: Draft, context: StageContext, library: Path, shots: Sequence[_Shot], size: FrameSize) -> None:
     if not shots:
-        draft.facts = {"clips": 0, "montage_s": 0.0}
+        draft.facts = dict(NO_CLIPS)
         return
-    cut = []
-    for number, shot in enumerate(shots):
-
-        def report(fraction: float, number: int = number) -> None:
-            context.progress("best_of", (number + fraction) / len(shots))
-
-        cut.append(_clip(context, shot, size, report))
-        report(1.0)
-    joined = join([clip for clip, _ in cut], context.settings.render, draft.path("montage.mp4"))
-    verify_montage(joined)
-    draft.write_bytes("sheet.jpg", _sheet(context, joined))
-    draft.write_json("montage.json", _as_json(library, shots, joined))
-    draft.facts = {
-        "clips": len(cut),
-        "clips_reused": sum(reused for _, reused in cut),
-        "montage_s": joined.duration_s,
-        "width": size.width,
-        "height": size.height,
-    }
+    clips = [_cut(context, shots, number, size) for number in range(len(shots))]
+    rendered = join_clips(clips, context.settings.render, draft.path("montage.mp4"))
+    verify_montage(rendered.joined)
+    draft.write_bytes("sheet.jpg", _contact_sheet(rendered.joined))
+    draft.write_json("montage.json", _as_json(library, shots, rendered.joined))
+    draft.facts = {**rendered.facts, "width": size.width, "height": size.height}
 
 
-def _clip(context: StageContext, shot: _Shot, size: FrameSize, report: Callable[[float], None]) -> tuple[Clip, bool]:
-    """One clip, fitted into the common size, and whether it was there already."""
-    video, key, span = shot.video, shot.contender.video_key, shot.contender.span
-
-    def make(draft: Draft) -> None:
-        render, limits, target = context.settings.render, context.settings.limits, draft.path(CLIP_NAME)
-        with context.open_content(key, video.full) as source:
-            clip = render_clip(
-                source, video.info, video.track, span, "encode", render, limits, target, report, size=size
-            )
-        draft.facts = clip.as_json()
-
-    inputs = {**video.identity, **_asked(shot), "size": [size.width, size.height]}
+def _cut(context: StageContext, shots: Sequence[_Shot], number: int, size: FrameSize) -> CutClip:
+    shot, report = shots[number], progress_of_clip(context, "best_of", number, len(shots))
     try:
-        result = obtain(context, "clip", context.stage_key("clip", **inputs), make)
-    except _ONE_VIDEOS as error:
-        raise _CannotBeCut(key, error.code) from error
-    return Clip.from_json(dict(result.artifact.facts), result.artifact.path(CLIP_NAME)), result.reused
+        return cut_clip(context, shot.request(size), report)
+    except _ERRORS_OF_ONE_VIDEO as error:
+        raise _CannotBeCut(shot.contender.video_key, error.code) from error
 
 
-def _sheet(context: StageContext, joined: Montage) -> bytes:
+def _contact_sheet(joined: Joined) -> bytes:
     """Taken from the best-of itself: its recordings are many, and its pictures are already there."""
     from content_pipeline.media.preview import contact_sheet
 
@@ -274,21 +256,12 @@ def _sheet(context: StageContext, joined: Montage) -> bytes:
         return contact_sheet(source, info, [Span(cut.start_s, cut.end_s) for cut in joined.cuts])
 
 
-def _as_json(library: Path, shots: Sequence[_Shot], joined: Montage) -> dict[str, Any]:
-    cuts = [
-        {
-            **_told(library, shot),
-            "source_start_s": cut.source.start_s,
-            "source_end_s": cut.source.end_s,
-            "start_s": cut.start_s,
-            "end_s": cut.end_s,
-        }
-        for shot, cut in zip(shots, joined.cuts, strict=True)
-    ]
+def _as_json(library: Path, shots: Sequence[_Shot], joined: Joined) -> dict[str, Any]:
+    cuts = [{**shot.description(library), **cut_as_json(cut)} for shot, cut in zip(shots, joined.cuts, strict=True)]
     return {"library": printable(library), "duration_s": joined.duration_s, "mode": "encode", "cuts": cuts}
 
 
-def _with_counts(made: Artifact, videos: Mapping[str, _Video], left_out: Mapping[str, str]) -> Artifact:
-    """Who could be asked differs from time to time; the artifact does not."""
+def _with_counts(artifact: Artifact, videos: Mapping[str, _Video], left_out: Mapping[str, str]) -> Artifact:
+    """How many videos could be read differs from time to time; the artifact does not."""
     counts = {"videos": len(videos), "left_out": len(left_out), "left_out_by": dict(Counter(left_out.values()))}
-    return replace(made, facts={**made.facts, **counts})
+    return replace(artifact, facts={**artifact.facts, **counts})

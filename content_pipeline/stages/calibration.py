@@ -44,6 +44,8 @@ from content_pipeline.stages.calibration_document import (
     TableRow,
 )
 from content_pipeline.stages.context import StageContext, StageResult, obtain
+from content_pipeline.stages.energy import energy_key
+from content_pipeline.stages.fingerprint import fingerprint_key
 from content_pipeline.system.parallel_map import parallel_map
 
 # Less than so many hours of recording, times values, are done sooner than processes are forked.
@@ -140,10 +142,10 @@ def _with_curves(context: StageContext, library: Library) -> tuple[list[_Video],
 def _video(context: StageContext, file: KnownVideo) -> _Video | None:
     if file.full is None:
         return None
-    media = context.artifacts.find("fingerprint", context.stage_key("fingerprint", content=file.full))
+    media = context.artifacts.find("fingerprint", fingerprint_key(context, file.full))
     if media is None:
         return None
-    curves = context.artifacts.find("energy", context.stage_key("energy", content=file.full, media=media.digest))
+    curves = context.artifacts.find("energy", energy_key(context, file.full, media.digest))
     return None if curves is None else _Video(file.key, curves, MediaInfo.from_json(media.read_json("media.json")))
 
 

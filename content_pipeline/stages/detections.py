@@ -12,13 +12,18 @@ from content_pipeline.media.detection.detector import Candidate, Detection, dete
 from content_pipeline.media.selection.highlights import Highlight, Plan, plan_highlights
 from content_pipeline.media.spans import Span
 from content_pipeline.stages.context import StageContext, StageResult, obtain
-from content_pipeline.stages.energy import Sound, energy
+from content_pipeline.stages.energy import EnergyResult
+from content_pipeline.stages.fingerprint import VideoContent
 
 
 @dataclass(frozen=True)
-class Decision:
-    sound: Sound
+class DetectionsResult:
+    energy: EnergyResult
     result: StageResult
+
+    @property
+    def content(self) -> VideoContent:
+        return self.energy.content
 
     def highlights(self) -> tuple[Span, ...]:
         """The spans of the montage, in its order."""
@@ -26,27 +31,30 @@ class Decision:
         return tuple(Span(item["start_s"], item["end_s"]) for item in plan["highlights"])
 
 
-def detections(context: StageContext, video_key: str) -> Decision:
-    sound = energy(context, video_key)
-    # The content and the name too: where the picture ends and what the plot is called follow from them.
-    inputs = {**sound.content.identity, "energy": sound.result.artifact.digest, "track": sound.track}
-    key = context.stage_key("detections", **inputs, title=video_key)
-    return Decision(sound, obtain(context, "detections", key, lambda draft: _decide(draft, context, video_key, sound)))
+def detections_key(context: StageContext, content: VideoContent, curves_digest: str, track: int) -> str:
+    """The content and the name too: where the picture ends and what the plot is called follow from them."""
+    inputs = {**content.identity, "energy": curves_digest, "track": track}
+    return context.stage_key("detections", **inputs, title=content.video_key)
 
 
-def _decide(draft: Draft, context: StageContext, video_key: str, sound: Sound) -> None:
-    settings, curves = context.settings, sound.curves()
+def detections(context: StageContext, energy: EnergyResult) -> DetectionsResult:
+    key = detections_key(context, energy.content, energy.result.artifact.digest, energy.track)
+    return DetectionsResult(energy, obtain(context, "detections", key, lambda draft: _decide(draft, context, energy)))
+
+
+def _decide(draft: Draft, context: StageContext, energy: EnergyResult) -> None:
+    settings, curves = context.settings, energy.curves()
     detection = detector_for(settings.detection).detect(curves)
     plan = plan_highlights(
         detection.events,
         curves.broadband.astype("float64") ** 2,
-        sound.content.info.picture_end_s,
+        energy.content.info.picture_end_s,
         settings.detection,
         settings.processing,
         settings.output,
     )
     draft.write_json("detections.json", _as_json(detection, plan))
-    draft.write_bytes("plot.png", _plot(detection, plan, sound, printable(video_key)))
+    draft.write_bytes("plot.png", _plot(detection, plan, energy.content))
     draft.facts = {
         "events": len(detection.events),
         "candidates": len(detection.candidates),
@@ -56,7 +64,7 @@ def _decide(draft: Draft, context: StageContext, video_key: str, sound: Sound) -
     }
 
 
-def _plot(detection: Detection, plan: Plan, sound: Sound, title: str) -> bytes:
+def _plot(detection: Detection, plan: Plan, content: VideoContent) -> bytes:
     from content_pipeline.media.preview import detections_plot
 
     return detections_plot(
@@ -64,10 +72,10 @@ def _plot(detection: Detection, plan: Plan, sound: Sound, title: str) -> bytes:
         detection.threshold,
         detection.unit,
         FRAME_RATE_HZ,
-        sound.content.info.duration_s,
+        content.info.duration_s,
         detection.candidates,
         [(highlight.span, highlight.score) for highlight in plan.kept],
-        title,
+        printable(content.video_key),
     )
 
 
@@ -79,12 +87,12 @@ def _as_json(detection: Detection, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _item(found: Candidate | Highlight) -> dict[str, Any]:
+def _item(moment: Candidate | Highlight) -> dict[str, Any]:
     return {
-        "start_s": round(found.span.start_s, 6),
-        "end_s": round(found.span.end_s, 6),
-        "score": found.score,
-        "dropped_by": found.dropped_by,
+        "start_s": round(moment.span.start_s, 6),
+        "end_s": round(moment.span.end_s, 6),
+        "score": moment.score,
+        "dropped_by": moment.dropped_by,
     }
 
 

@@ -7,34 +7,44 @@ from dataclasses import asdict, dataclass
 from content_pipeline.artifacts import Draft
 from content_pipeline.media.curves.model import Curves, load, store
 from content_pipeline.stages.context import StageContext, StageResult, obtain
-from content_pipeline.stages.fingerprint import Content, fingerprint
+from content_pipeline.stages.fingerprint import FingerprintResult, VideoContent
 
 
 @dataclass(frozen=True)
-class Sound:
-    content: Content
+class EnergyResult:
+    fingerprint: FingerprintResult
     result: StageResult
 
     @property
+    def content(self) -> VideoContent:
+        return self.fingerprint.content
+
+    @property
     def track(self) -> int:
-        """The track that detection reads and the montage plays."""
+        """The audio track that detection reads and the montage plays."""
         return int(self.result.artifact.facts["track"])
 
     def curves(self) -> Curves:
         return load(self.result.artifact.path("curves.npz"))[self.track]
 
 
-def energy(context: StageContext, video_key: str) -> Sound:
-    content = fingerprint(context, video_key)
-    key = context.stage_key("energy", **content.identity)
-    return Sound(content, obtain(context, "energy", key, lambda draft: _measure(draft, context, video_key, content)))
+def energy_key(context: StageContext, content: str, media: str) -> str:
+    """`content` is the digest of every byte, `media` that of the fingerprint's artifact."""
+    return context.stage_key("energy", content=content, media=media)
 
 
-def _measure(draft: Draft, context: StageContext, video_key: str, content: Content) -> None:
+def energy(context: StageContext, fingerprint: FingerprintResult) -> EnergyResult:
+    content = fingerprint.content
+    key = energy_key(context, **content.identity)
+    result = obtain(context, "energy", key, lambda draft: _measure(draft, context, content))
+    return EnergyResult(fingerprint, result)
+
+
+def _measure(draft: Draft, context: StageContext, content: VideoContent) -> None:
     from content_pipeline.media.curves.measure import measure
 
     settings = context.settings
-    with context.open_content(video_key, content.full) as source:
+    with context.open_content(content.video_key, content.full) as source:
         measured = measure(
             source,
             content.info,

@@ -15,52 +15,63 @@ from content_pipeline.stages.context import StageContext, StageResult, obtain
 
 
 @dataclass(frozen=True)
-class Content:
-    """The identity that every later key hangs on."""
+class VideoContent:
+    """The content of a video: the digest of every byte, and what was understood of the file."""
 
-    result: StageResult
+    video_key: str
     full: str
+    media_digest: str
     info: MediaInfo
 
     @property
     def identity(self) -> dict[str, str]:
-        """What later keys hang on: every byte, and what was understood of the file."""
-        return {"content": self.full, "media": self.result.artifact.digest}
+        """What the keys of all later stages depend on."""
+        return {"content": self.full, "media": self.media_digest}
 
 
-def fingerprint(context: StageContext, video_key: str) -> Content:
+@dataclass(frozen=True)
+class FingerprintResult:
+    result: StageResult
+    content: VideoContent
+
+
+def fingerprint_key(context: StageContext, full: str) -> str:
+    return context.stage_key("fingerprint", content=full)
+
+
+def fingerprint(context: StageContext, video_key: str) -> FingerprintResult:
     started = time.monotonic()
     with context.open_video(video_key) as (source, known):
-        content = _read(context, source, known)
-        key = context.stage_key("fingerprint", content=content.full)
-        result = obtain(context, "fingerprint", key, lambda draft: _describe(draft, context, source, content))
+        read = _read(context, source, known)
+        key = fingerprint_key(context, read.full)
+        result = obtain(context, "fingerprint", key, lambda draft: _describe(draft, source, read))
         source.check_unchanged()
     info = MediaInfo.from_json(result.artifact.read_json("media.json"))
-    return Content(replace(result, seconds=time.monotonic() - started), content.full, info)
+    content = VideoContent(video_key, read.full, result.artifact.digest, info)
+    return FingerprintResult(replace(result, seconds=time.monotonic() - started), content)
 
 
 def _read(context: StageContext, source: Source, known: KnownVideo) -> Fingerprint:
-    """What the file holds; nothing is read while its signature is the one last read."""
+    """The digests of the file. While its signature is the one that was last read, nothing is read."""
     unchanged = known.full is not None and known.signature == str(source.signature)
     if known.full is not None and unchanged and not _must_read(context, known.full):
         return Fingerprint(known.quick, known.full, source.signature.size_bytes)
-    content = read_fingerprint(source, lambda fraction: context.progress("fingerprint", fraction), context.cores)
-    context.videos.save(replace(known, signature=str(source.signature), quick=content.quick, full=content.full))
-    return content
+    read = read_fingerprint(source, lambda fraction: context.progress("fingerprint", fraction), context.cores)
+    context.videos.save(replace(known, signature=str(source.signature), quick=read.quick, full=read.full))
+    return read
 
 
 def _must_read(context: StageContext, full: str) -> bool:
-    """Forced, the file is read again; once, for then there is an artifact that was made for it."""
-    key = context.stage_key("fingerprint", content=full)
-    return context.force_id is not None and context.reusable("fingerprint", key) is None
+    """A forced job reads the file again, once: the artifact that it made then says so."""
+    return context.force_id is not None and context.reusable("fingerprint", fingerprint_key(context, full)) is None
 
 
-def _describe(draft: Draft, context: StageContext, source: Source, content: Fingerprint) -> None:
+def _describe(draft: Draft, source: Source, read: Fingerprint) -> None:
     info = probe(source)
     draft.write_json("media.json", info.as_json())
     draft.facts = {
-        "quick": content.quick,
-        "full": content.full,
-        "size_bytes": content.size_bytes,
+        "quick": read.quick,
+        "full": read.full,
+        "size_bytes": read.size_bytes,
         "duration_s": info.duration_s,
     }

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from content_pipeline.artifacts import Draft
 from content_pipeline.errors import CorruptMedia
 from content_pipeline.media.ffmpeg import Watch
-from content_pipeline.media.render.clip import Clip, Mode, render_clip
-from content_pipeline.media.render.join import Montage as Joined
-from content_pipeline.media.render.join import join
 from content_pipeline.media.render.render_mode import Choice, choose
 from content_pipeline.media.render.verify import verify_decodes, verify_montage
 from content_pipeline.media.source import Source
@@ -19,36 +17,48 @@ from content_pipeline.media.spans import Span
 from content_pipeline.publishing.names import Name, safe_name
 from content_pipeline.publishing.publish import pieces_of, publish
 from content_pipeline.stage import spec_of
+from content_pipeline.stages import clips
+from content_pipeline.stages.clips import ClipRequest, JoinedClips, cut_as_json, cut_clip, join_clips, progress_of_clip
 from content_pipeline.stages.context import StageContext, StageResult, obtain
-from content_pipeline.stages.detections import Decision, detections
+from content_pipeline.stages.detections import DetectionsResult
+from content_pipeline.stages.fingerprint import VideoContent
 
-CLIP_NAME = "clip.nut"
-
-# Name inside the artifact -> ending of the published name.
-PUBLISHED = {"montage.mp4": ".mp4", "montage.json": ".json", "sheet.jpg": ".sheet.jpg", "plot.png": ".plot.png"}
+# Name inside the artifacts -> ending of the published name. The plot is made with the detections.
+PUBLISHED = {**clips.PUBLISHED, "plot.png": ".plot.png"}
 NOTHING_FOUND = "no highlights with these settings"
 
 
 @dataclass(frozen=True)
-class Montage:
-    decision: Decision
+class MontageResult:
+    detections: DetectionsResult
     result: StageResult
 
     @property
-    def behind(self) -> tuple[StageResult, ...]:
-        """Everything that it is made of, and itself, in the order of the stages."""
-        sound = self.decision.sound
-        return sound.content.result, sound.result, self.decision.result, self.result
+    def all_results(self) -> tuple[StageResult, ...]:
+        """The results of all stages of the video, in the order of the stages."""
+        energy = self.detections.energy
+        return energy.fingerprint.result, energy.result, self.detections.result, self.result
 
 
-def montage(context: StageContext, video_key: str) -> Montage:
+def montage_key(context: StageContext, content: VideoContent, track: int, spans: Sequence[Span]) -> str:
+    """Depends on what each clip is cut from, in their order; how they are cut follows from that."""
+    return context.stage_key(
+        "montage",
+        **content.identity,
+        track=track,
+        spans=[[span.start_s, span.end_s] for span in spans],
+        clip_version=spec_of("clip").version,
+    )
+
+
+def montage(context: StageContext, detections: DetectionsResult) -> MontageResult:
     started = time.monotonic()
-    decision = detections(context, video_key)
-    key = _montage_key(context, decision)
-    result = obtain(context, "montage", key, lambda draft: _make(draft, context, video_key, decision))
-    pieces = pieces_of(video_key, PUBLISHED, result.artifact, decision.result.artifact)
+    video_key = detections.content.video_key
+    key = montage_key(context, detections.content, detections.energy.track, detections.highlights())
+    result = obtain(context, "montage", key, lambda draft: _make(draft, context, detections))
+    pieces = pieces_of(video_key, PUBLISHED, result.artifact, detections.result.artifact)
     published = publish(context.outputs, video_key, _name(context, video_key), pieces, NOTHING_FOUND)
-    return Montage(decision, result.with_outputs(published, time.monotonic() - started))
+    return MontageResult(detections, result.with_outputs(published, time.monotonic() - started))
 
 
 def _name(context: StageContext, video_key: str) -> Name:
@@ -61,99 +71,62 @@ def _name(context: StageContext, video_key: str) -> Name:
     return Name(safe_name(stem), video_key, namesake)
 
 
-def _montage_key(context: StageContext, decision: Decision) -> str:
-    """Hangs on the clips in their order, by what each is cut from; how they are cut follows from that."""
-    return context.stage_key(
-        "montage",
-        **decision.sound.content.identity,
-        track=decision.sound.track,
-        spans=[[span.start_s, span.end_s] for span in decision.highlights()],
-        clip_version=spec_of("clip").version,
+def _make(draft: Draft, context: StageContext, detections: DetectionsResult) -> None:
+    spans, content = detections.highlights(), detections.content
+    if not spans:
+        draft.facts = {**clips.NO_CLIPS, "mode": None, "reason": "no highlights"}
+        return
+    with context.open_content(content.video_key, content.full) as source:
+        rendered, choice = _render_cleanly(draft.path("montage.mp4"), context, source, detections)
+        draft.write_bytes("sheet.jpg", _contact_sheet(source, content, spans))
+    draft.facts = {**rendered.facts, "mode": choice.mode, "reason": choice.reason}
+    draft.write_json(
+        "montage.json",
+        {
+            "duration_s": rendered.joined.duration_s,
+            "mode": choice.mode,
+            "reason": choice.reason,
+            "cuts": [cut_as_json(cut) for cut in rendered.joined.cuts],
+        },
     )
 
 
-def _make(draft: Draft, context: StageContext, video_key: str, decision: Decision) -> None:
-    spans, content = decision.highlights(), decision.sound.content
-    if not spans:
-        draft.facts = {"clips": 0, "montage_s": 0.0, "mode": None, "reason": "no highlights"}
-        return
-    with context.open_content(video_key, content.full) as source:
-        rendered = _rendered_cleanly(draft.path("montage.mp4"), context, source, decision)
-        draft.write_bytes("sheet.jpg", _sheet(source, decision, spans))
-    joined, choice = rendered.joined, rendered.choice
-    draft.facts = {
-        "clips": len(spans),
-        "clips_reused": rendered.reused,
-        "montage_s": joined.duration_s,
-        "mode": choice.mode,
-        "reason": choice.reason,
-    }
-    cuts = [
-        {
-            "source_start_s": cut.source.start_s,
-            "source_end_s": cut.source.end_s,
-            "start_s": cut.start_s,
-            "end_s": cut.end_s,
-        }
-        for cut in joined.cuts
-    ]
-    document = {"duration_s": joined.duration_s, "mode": choice.mode, "reason": choice.reason, "cuts": cuts}
-    draft.write_json("montage.json", document)
-
-
-@dataclass(frozen=True)
-class _Rendered:
-    joined: Joined
-    choice: Choice
-    reused: int  # clips that were there already
-
-
-def _rendered_cleanly(target: Path, context: StageContext, source: Source, decision: Decision) -> _Rendered:
+def _render_cleanly(
+    target: Path, context: StageContext, source: Source, detections: DetectionsResult
+) -> tuple[JoinedClips, Choice]:
     """The montage in the mode that suits the recording; where damage was copied with it, encoded instead.
 
     Encoding hides what cannot be decoded. Where so much is damaged that it cannot, the recording is corrupt.
     """
-    choice = choose(source, decision.sound.content.info, decision.highlights(), context.settings.render)
+    choice = choose(source, detections.content.info, detections.highlights(), context.settings.render)
     if choice.mode == "encode":
-        return _rendered(target, context, source, decision, choice)
+        return _render(target, context, detections, choice), choice
     try:
-        return _rendered(target, context, source, decision, choice)
+        return _render(target, context, detections, choice), choice
     except CorruptMedia as damage:
         instead = Choice("encode", f"Encoding, because the recording is damaged: {damage}.")
-        return _rendered(target, context, source, decision, instead)
+        return _render(target, context, detections, instead), instead
 
 
-def _rendered(target: Path, context: StageContext, source: Source, decision: Decision, choice: Choice) -> _Rendered:
-    spans, settings = decision.highlights(), context.settings
-    cut = [_clip(context, source, decision, choice.mode, number) for number in range(len(spans))]
-    joined = join([clip for clip, _ in cut], settings.render, target)
-    verify_montage(joined, None if choice.mode == "copy" else sum(span.duration_s for span in spans))
+def _render(target: Path, context: StageContext, detections: DetectionsResult, choice: Choice) -> JoinedClips:
+    spans, settings, track = detections.highlights(), context.settings, detections.energy.track
+    cut = [
+        cut_clip(
+            context,
+            ClipRequest(detections.content, span, track, choice.mode),
+            progress_of_clip(context, "montage", number, len(spans)),
+        )
+        for number, span in enumerate(spans)
+    ]
+    rendered = join_clips(cut, settings.render, target)
+    verify_montage(rendered.joined, None if choice.mode == "copy" else sum(span.duration_s for span in spans))
     if choice.mode != "encode":
         limits = Watch(settings.render.time_limit_s, settings.render.stall_limit_s, settings.limits.max_memory_bytes)
-        verify_decodes(joined, limits, context.cores)
-    return _Rendered(joined, choice, sum(reused for _, reused in cut))
+        verify_decodes(rendered.joined, limits, context.cores)
+    return rendered
 
 
-def _clip(context: StageContext, source: Source, decision: Decision, mode: Mode, number: int) -> tuple[Clip, bool]:
-    """One clip of the montage, and whether it was there already."""
-    content, track, spans = decision.sound.content, decision.sound.track, decision.highlights()
-    span = spans[number]
-
-    def report(fraction: float) -> None:
-        context.progress("montage", (number + fraction) / len(spans))
-
-    def make(draft: Draft) -> None:
-        target = draft.path(CLIP_NAME)
-        render, limits = context.settings.render, context.settings.limits
-        draft.facts = render_clip(source, content.info, track, span, mode, render, limits, target, report).as_json()
-
-    inputs = {"start_s": span.start_s, "end_s": span.end_s, "track": track, "mode": mode}
-    result = obtain(context, "clip", context.stage_key("clip", **content.identity, **inputs), make)
-    report(1.0)
-    return Clip.from_json(dict(result.artifact.facts), result.artifact.path(CLIP_NAME)), result.reused
-
-
-def _sheet(source: Source, decision: Decision, spans: tuple[Span, ...]) -> bytes:
+def _contact_sheet(source: Source, content: VideoContent, spans: Sequence[Span]) -> bytes:
     from content_pipeline.media.preview import contact_sheet
 
-    return contact_sheet(source, decision.sound.content.info, spans)
+    return contact_sheet(source, content.info, spans)

@@ -5,34 +5,31 @@ import dagster as dg
 from content_pipeline.defs.assets.common import asset_options
 from content_pipeline.defs.boundary import boundary, materialized
 from content_pipeline.settings import Settings
-from content_pipeline.stages.context import StageContext
-from content_pipeline.stages.energy import Sound
-from content_pipeline.stages.energy import energy as run
+from content_pipeline.stages.energy import EnergyResult
+from content_pipeline.stages.video import VideoStages
 
 
 def build(settings: Settings) -> dg.AssetsDefinition:
     @dg.asset(deps=["fingerprint"], **asset_options(settings, "energy", {"numpy"}))
-    def energy(
-        context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
-    ) -> dg.MaterializeResult:
+    def energy(context: dg.AssetExecutionContext, video: dg.ResourceParam[VideoStages]) -> dg.MaterializeResult:
         """The sound as curves, one value every 23 ms: plain level, percussive level, broadband level, punch.
 
         This is the only stage that decodes the whole recording. Changing a threshold does not run it again.
         """
         with boundary("energy", context) as meter:
-            sound = run(stage_context, context.partition_key)
-        return materialized(context, sound.result, _metadata(sound), meter)
+            made = video.energy()
+        return materialized(context, made.result, _metadata(made), meter)
 
     return energy
 
 
-def _metadata(sound: Sound) -> dict[str, Any]:
-    facts, seconds = sound.result.artifact.facts, sound.result.seconds
+def _metadata(made: EnergyResult) -> dict[str, Any]:
+    facts, seconds = made.result.artifact.facts, made.result.seconds
     reports = facts["reports"]
-    chosen = next(report for report in reports if report["track"] == sound.track)
-    speed = {} if sound.result.reused else {"speed_x_realtime": round(chosen["decoded_s"] / max(seconds, 1e-6), 1)}
+    chosen = next(report for report in reports if report["track"] == made.track)
+    speed = {} if made.result.reused else {"speed_x_realtime": round(chosen["decoded_s"] / max(seconds, 1e-6), 1)}
     return {
-        "audio_track": sound.track,
+        "audio_track": made.track,
         "audio_tracks": facts["tracks"],
         "decoded_s": round(chosen["decoded_s"], 3),
         "bad_packets": sum(report["bad_packets"] for report in reports),

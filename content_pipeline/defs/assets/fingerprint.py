@@ -10,29 +10,32 @@ from content_pipeline.errors import printable
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.settings import Settings
 from content_pipeline.stages.context import StageContext
-from content_pipeline.stages.fingerprint import Content
-from content_pipeline.stages.fingerprint import fingerprint as run
+from content_pipeline.stages.fingerprint import FingerprintResult
+from content_pipeline.stages.video import VideoStages
 
 
 def build(settings: Settings) -> dg.AssetsDefinition:
     @dg.asset(**asset_options(settings, "fingerprint", {"python"}))
     def fingerprint(
-        context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
+        context: dg.AssetExecutionContext,
+        stage_context: dg.ResourceParam[StageContext],
+        video: dg.ResourceParam[VideoStages],
     ) -> dg.MaterializeResult:
         """What the recording holds: a digest of every byte, and what the file says of its picture and sound.
 
         A file that was only touched, renamed or moved keeps its digest, and nothing is recomputed.
         """
         with boundary("fingerprint", context) as meter:
-            content = run(stage_context, context.partition_key)
+            made = video.fingerprint()
             files = stage_context.videos.with_key(context.partition_key)
-        return materialized(context, content.result, _metadata(content, files), meter)
+        return materialized(context, made.result, _metadata(made, files), meter)
 
     return fingerprint
 
 
-def _metadata(content: Content, files: Sequence[KnownVideo]) -> dict[str, Any]:
-    facts, info, video = content.result.artifact.facts, content.info, content.info.video
+def _metadata(made: FingerprintResult, files: Sequence[KnownVideo]) -> dict[str, Any]:
+    facts, content = made.result.artifact.facts, made.content
+    info, video = content.info, content.info.video
     return {
         "path": dg.MetadataValue.path(printable(files[0].path)),
         "copies": len(files),

@@ -10,13 +10,15 @@ from content_pipeline.errors import printable
 from content_pipeline.library.recipe import recipe_of
 from content_pipeline.settings import Settings
 from content_pipeline.stages.context import StageContext, StageResult
-from content_pipeline.stages.montage import montage as run
+from content_pipeline.stages.video import VideoStages
 
 
 def build(settings: Settings) -> dg.AssetsDefinition:
     @dg.asset(deps=["detections"], check_specs=montage_checks(), **asset_options(settings, "montage", {"ffmpeg"}))
     def montage(
-        context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
+        context: dg.AssetExecutionContext,
+        stage_context: dg.ResourceParam[StageContext],
+        video: dg.ResourceParam[VideoStages],
     ) -> dg.MaterializeResult:
         """The highlights, cut and joined into one video that plays anywhere.
 
@@ -24,7 +26,7 @@ def build(settings: Settings) -> dg.AssetsDefinition:
         without highlights has no montage, and that is a success.
         """
         with boundary("montage", context) as meter:
-            made = run(stage_context, context.partition_key)
+            made = video.montage()
             checks = check_montage(made.result)
             recipe = recipe_of(stage_context.settings)
             metadata = {**_metadata(made.result), **records.of_montage(made, recipe)}

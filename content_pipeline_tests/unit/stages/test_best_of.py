@@ -24,10 +24,11 @@ from content_pipeline.media.probe import probe
 from content_pipeline.media.render.clip import render_clip
 from content_pipeline.media.source import open_source
 from content_pipeline.settings import Settings, load
-from content_pipeline.stages import best_of as stage
+from content_pipeline.stages import clips
+from content_pipeline.stages.best_of import Library as LibraryToShow
 from content_pipeline.stages.best_of import Processed, best_of
 from content_pipeline.stages.context import StageContext, StageResult
-from content_pipeline.stages.detections import detections
+from content_pipeline.stages.video import VideoStages
 from content_pipeline.system.hashing import sha256_of
 from content_pipeline_tests.helpers import samples
 
@@ -60,17 +61,16 @@ class Library:
 
     def process(self, path: Path) -> Path:
         key = identify(path, self.root, self.context.videos).key
-        decision = detections(self.context, key)
-        made = {"fingerprint": decision.sound.content.result, "energy": decision.sound.result}
-        keys = {name: result.key for name, result in {**made, "detections": decision.result}.items()}
-        self.jobs.append(Processed(key, path, decision.sound.content.full, keys))
+        made = VideoStages(self.context, key).detections()
+        results = (made.energy.fingerprint.result, made.energy.result, made.result)
+        self.jobs.append(Processed(key, path, made.content.full, {result.stage: result.key for result in results}))
         return path
 
     def artifact(self, job: Processed, name: str) -> Path:
         return next(self.context.artifacts.root.glob(f"{name}/*/{job.stage_keys[name]}"))
 
     def make(self, **changed: object) -> StageResult:
-        return best_of(self._context(**changed), library_key(self.root), self.root, self.jobs)
+        return best_of(self._context(**changed), LibraryToShow(library_key(self.root), self.root), self.jobs)
 
     def published(self) -> list[str]:
         return sorted(path.name for path in self.output.glob("*")) if self.output.is_dir() else []
@@ -200,7 +200,7 @@ def test_a_video_found_damaged_while_cutting_makes_room_for_another(
             raise CorruptMedia("a hole")
         return cut(source, *rest, **more)
 
-    monkeypatch.setattr(stage, "render_clip", cut_or_fail)
+    monkeypatch.setattr(clips, "render_clip", cut_or_fail)
     result = library.make(best_of__max_segments=1)
     assert facts(result)["left_out_by"] == {"corrupt_media": 1} and facts(result)["clips"] == 1
     assert {cut["path"] for cut in library.told()["cuts"]} == {"old.avi"}
@@ -210,7 +210,7 @@ def test_a_full_disk_is_nobodys_fault(library: Library, monkeypatch: pytest.Monk
     def fail(*_rest: Any, **_more: Any) -> None:
         raise DiskFull("full")
 
-    monkeypatch.setattr(stage, "render_clip", fail)
+    monkeypatch.setattr(clips, "render_clip", fail)
     with pytest.raises(DiskFull):
         library.make()
     assert library.published() == []
