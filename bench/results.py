@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import Row
-from content_pipeline import __version__
+from content_pipeline.version import __version__
 
 RESULTS = Path(__file__).parent / "results.json"
 # Every bench, in the order it is run and told of: its module, and what it is called.

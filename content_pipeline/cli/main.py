@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from content_pipeline import __version__
+from content_pipeline.version import __version__
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2

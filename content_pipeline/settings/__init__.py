@@ -1,6 +1,6 @@
 """Settings: the model with every default, and where values come from."""
 
-from content_pipeline.settings.loading import CONFIG_FILE_NAME, ENV_PREFIX, Resolved, load
+from content_pipeline.settings.loading import CONFIG_FILE_NAME, ENV_PREFIX, Resolved, load, load_settings
 from content_pipeline.settings.model import (
     BestOfSettings,
     CalibrationSettings,
@@ -35,4 +35,5 @@ __all__ = [
     "Settings",
     "flatten",
     "load",
+    "load_settings",
 ]

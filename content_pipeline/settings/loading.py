@@ -66,6 +66,11 @@ def load(
     return Resolved(settings=_validated(values, origins), origins=origins)
 
 
+def load_settings(**values: Any) -> Settings:
+    """The settings of this folder, with these in place of some: `render__crf=20` means `render.crf = 20`."""
+    return load({name.replace("__", "."): value for name, value in values.items()}).settings
+
+
 def _from_file(config_file: Path | None, env: Mapping[str, str]) -> tuple[Path | None, dict[str, Any]]:
     named = config_file if config_file is not None else env.get(f"{ENV_PREFIX}CONFIG")
     path = expand_home(Path(named)) if named else Path(CONFIG_FILE_NAME)

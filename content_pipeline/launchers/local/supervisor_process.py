@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import content_pipeline
+from content_pipeline import version
 from content_pipeline.execution.manifest_identity import current_manifest
 from content_pipeline.execution.worker_identity import is_in_this_place, send_signal
 from content_pipeline.launchers.local.launch_queue import LaunchQueue
@@ -94,6 +94,6 @@ def _log(home: Path) -> Path:
 
 def build() -> str:
     """Which code this is: changes with every edit of the package."""
-    root = Path(content_pipeline.__file__).parent
+    root = Path(version.__file__).parent
     marks = sorted((str(path.relative_to(root)), path.stat().st_mtime_ns) for path in root.rglob("*.py"))
-    return hashlib.sha256(repr((content_pipeline.__version__, marks)).encode()).hexdigest()[:16]
+    return hashlib.sha256(repr((version.__version__, marks)).encode()).hexdigest()[:16]
