@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from content_pipeline.cli.options import process_options, settings_options
-from content_pipeline.cli.printing import counted, lasting, print_document, print_result
+from content_pipeline.cli.printing import counted, lasting, print_document, print_note, print_result
 
 if TYPE_CHECKING:
     from content_pipeline.cli.process import Request
@@ -34,7 +34,10 @@ def show_plan(request: Request) -> int:
     from content_pipeline.cli.process import find_recordings, print_passed_over
     from content_pipeline.manifest.database import Access
     from content_pipeline.services.processing import Batch
+    from content_pipeline.services.queueing import lost_manifest
 
+    if (lost := lost_manifest(request.settings)) is not None:
+        print_note(lost)
     found = find_recordings(request, Access.READ)
     if found is None:
         return EXIT_USAGE

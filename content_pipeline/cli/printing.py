@@ -42,6 +42,12 @@ def print_document(document: Document | Any) -> None:
     print(text if len(text) > LONG_DOCUMENT else document.model_dump_json(indent=2))
 
 
+def print_answer(document: Document, as_json: bool, text: str) -> int:
+    """The document, or what it says to people; returns the exit code of success."""
+    print_document(document) if as_json else print_result(text)
+    return 0
+
+
 def print_text(text: str) -> None:
     sys.stdout.write(text)
 
@@ -83,14 +89,6 @@ def lasting(seconds: float) -> str:
 
 def describe_target(target: Target) -> str:
     return f"{target.amount:g} {TARGETS[target.kind]}"
-
-
-def scope_in_words(scope: str) -> str:
-    """What a breaker pauses: `everything`, `library:/videos` or `stage:energy`."""
-    kind, _, name = scope.partition(":")
-    if kind == "stage":
-        return f"retrying videos that failed at {name}"
-    return f"{kind} {name}" if name else "all work"
 
 
 def shortened(text: str, most: int) -> str:

@@ -14,12 +14,13 @@ import click
 
 from content_pipeline.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_SOME_FAILED, EXIT_USAGE
 from content_pipeline.cli.options import process_options, resolve, settings_options
-from content_pipeline.cli.printing import counted, print_document, print_error, print_note, scope_in_words
+from content_pipeline.cli.printing import counted, print_document, print_error, print_note
 from content_pipeline.errors import EnvironmentalError, LibraryOffline, MissingFile, hint_for, printable
 from content_pipeline.library.keys import canonical_path
 from content_pipeline.library.scan import Scan, scan
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.open import open_manifest
+from content_pipeline.services.pauses import describe_scope
 from content_pipeline.services.planning import own_output_filter
 from content_pipeline.settings import Settings
 
@@ -109,7 +110,7 @@ def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, secon
         if batch.left_out:
             print_note(f"{counted(batch.left_out, 'more recording')} to do: the next call goes on.")
     for scope, code, message in paused:
-        print_error(f"{scope_in_words(scope)} is paused ({code}): {message}", hint_for(code))
+        print_error(f"{describe_scope(scope)} is paused ({code}): {message}", hint_for(code))
     if interrupted:
         print_note("Interrupted. Nothing is lost: the same command continues where it stopped.")
         return EXIT_INTERRUPTED

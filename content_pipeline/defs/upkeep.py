@@ -1,21 +1,16 @@
 """Work that keeps the house: what changed settings ask for is enqueued, old history forgotten, recordings re-read."""
 
-import random
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import dagster as dg
 
 from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY
-from content_pipeline.dagster_runtime.run_retention import forget_all_old
 from content_pipeline.errors import PipelineError, printable
 from content_pipeline.execution.run_context import current_run
-from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.library.scan import scan
-from content_pipeline.library.verify_content import scrub
 from content_pipeline.manifest.model import Terms
 from content_pipeline.manifest.open import open_manifest
+from content_pipeline.services import upkeep
 from content_pipeline.services.planning import Planner, own_output_filter
 from content_pipeline.settings import Settings
 
@@ -51,11 +46,9 @@ def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
 def _retention(settings: Settings) -> dg.JobDefinition:
     @dg.op
     def forget_old_history(context: dg.OpExecutionContext) -> None:
-        before = datetime.now(UTC) - timedelta(days=settings.schedule.keep_days)
-        manifest, alive = open_manifest(settings), current_run().reporter.alive
-        launched = LaunchQueue(Path(context.instance.root_directory)).run_ids
-        removed = forget_all_old(settings, manifest, context.instance, before, launched, alive)
-        context.log.info(", ".join(f"{count} {what}" for what, count in removed.items()) + " removed")
+        alive = current_run().reporter.alive
+        pruned = upkeep.prune_with_runs(settings, open_manifest(settings), context.instance, alive=alive)
+        context.log.info(", ".join(f"{count} {what}" for what, count in pruned) + " removed")
 
     @dg.job(name=RETENTION, description="Deletes old history, unused artifacts and logs.")
     def retention() -> None:
@@ -67,11 +60,10 @@ def _retention(settings: Settings) -> dg.JobDefinition:
 def _scrub(settings: Settings) -> dg.JobDefinition:
     @dg.op
     def read_again(context: dg.OpExecutionContext) -> None:
-        known = open_manifest(settings).videos
-        report = scrub(known, settings.schedule.scrub_share, random.random, current_run().reporter.alive)
-        for path in report.changed:
+        done = upkeep.verify_content(settings, settings.schedule.scrub_share, current_run().reporter.alive)
+        for path in done.changed:
             context.log.warning(f"changed, although size and times are the same: {printable(path)}")
-        context.log.info(f"{report.read} read, {len(report.changed)} changed, {report.unreadable} unreadable")
+        context.log.info(f"{done.read} read, {len(done.changed)} changed, {done.unreadable} unreadable")
 
     @dg.job(
         name=SCRUB,

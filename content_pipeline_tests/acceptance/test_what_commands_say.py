@@ -65,6 +65,42 @@ def test_no_is_an_answer(library: Path, tmp_path: Path) -> None:
     assert queue(tmp_path, "status")["counts"]["processing"]["total"] == 0
 
 
+def test_prune_names_all_that_it_deletes_and_takes_its_age_from_the_settings(library: Path, tmp_path: Path) -> None:
+    content_ai("process", "-i", library, "--no-process", cwd=tmp_path)
+    code, said = on_a_terminal("queue", "prune", "--set", "schedule.keep_days=12", cwd=tmp_path, answer=b"n\n")
+    question = " ".join(said.split())
+    assert code == 1 and "older than 12 days" in question
+    for deleted in (
+        "history",
+        "jobs of recordings that are gone",
+        "unused artifacts",
+        "logs",
+        "outputs",
+        "Dagster runs",
+    ):
+        assert deleted in question, deleted
+
+
+def test_a_waiting_job_is_shown_without_a_video_key(library: Path, tmp_path: Path) -> None:
+    content_ai("process", "-i", library, "--no-process", cwd=tmp_path)
+    said = content_ai("queue", "show", library / "game.mp4", cwd=tmp_path).stdout
+    assert "pending; attempt 0 of 3" in said
+    assert "None" not in said
+
+
+def test_a_lost_manifest_is_told_from_a_folder_that_was_never_used(library: Path, tmp_path: Path) -> None:
+    fresh = content_ai("queue", "status", cwd=tmp_path)
+    assert "nothing was processed here yet" in fresh.stderr
+    content_ai("process", "-i", library, cwd=tmp_path)
+    for file in (tmp_path / ".content-ai").glob("queue.db*"):
+        file.unlink()
+    for command in (["queue", "status"], ["queue", "list"], ["plan", "-i", library]):
+        lost = content_ai(*command, cwd=tmp_path)
+        assert "was used before: `content-ai queue rebuild` brings it back" in lost.stderr, command
+    assert "1 video and 1 job were rebuilt" in content_ai("queue", "rebuild", cwd=tmp_path).stdout
+    assert content_ai("queue", "status", cwd=tmp_path).stderr == ""
+
+
 def test_the_jobs_of_a_dead_worker_are_stale_and_not_in_progress(tmp_path: Path, samples_folder: Path) -> None:
     library = tmp_path / "library"
     library.mkdir()
@@ -168,7 +204,8 @@ def test_resume_asks_which_jobs_like_cancel_and_discard(library: Path, tmp_path:
         assert done.returncode == 2
         assert "--all" in done.stderr
     assert queue(tmp_path, "resume", "--pauses") == {"resumed": 0, "pauses_ended": 0}
-    assert content_ai("queue", "resume", "--all", cwd=tmp_path).stdout == "1 job resumed, 0 pauses ended.\n"
+    said = content_ai("queue", "resume", "--all", cwd=tmp_path).stdout
+    assert said == "1 job resumed, 0 pauses ended: run `content-ai queue process`.\n"
 
 
 def test_after_an_interruption_the_table_says_pending(tmp_path: Path, samples_folder: Path) -> None:

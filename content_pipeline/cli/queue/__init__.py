@@ -1,14 +1,22 @@
-"""`content-ai queue`: look at the jobs, and steer them."""
+"""`content-ai queue`: one file per command; `options` holds what they share."""
 
 from __future__ import annotations
 
 import click
 
-from content_pipeline.cli.queue.look import list_jobs, show, status
+from content_pipeline.cli.queue.cancel import cancel
+from content_pipeline.cli.queue.check import check
+from content_pipeline.cli.queue.clear import clear
+from content_pipeline.cli.queue.discard import discard
+from content_pipeline.cli.queue.list import list_jobs
 from content_pipeline.cli.queue.process import process
+from content_pipeline.cli.queue.prune import prune
 from content_pipeline.cli.queue.rebuild import rebuild
-from content_pipeline.cli.queue.steer import cancel, discard, resume, retry
-from content_pipeline.cli.queue.tidy import check, clear, prune, scrub
+from content_pipeline.cli.queue.resume import resume
+from content_pipeline.cli.queue.retry import retry
+from content_pipeline.cli.queue.scrub import scrub
+from content_pipeline.cli.queue.show import show
+from content_pipeline.cli.queue.status import status
 
 
 @click.group()

@@ -1,9 +1,9 @@
-"""Options that the queue's commands share."""
+"""Options that the queue's commands share, and what they mean."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,14 +11,8 @@ import click
 
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import print_note
-from content_pipeline.errors import printable
-from content_pipeline.library.keys import canonical_path
-from content_pipeline.manifest.database import Access, file_at
-from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import JobKind
-from content_pipeline.manifest.open import open_named_manifest
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.services.queueing import JobSelection, missing_manifest
 from content_pipeline.settings import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -34,8 +28,8 @@ def queue_options(command: Command) -> Command:
     return settings_options(command)
 
 
-def job_filter_options(command: Command) -> Command:
-    """Which jobs are meant: by id, by error code, by age, by library."""
+def job_options(command: Command) -> Command:
+    """Which jobs are meant: by id, by type, by error code, by age, by library."""
     for option in (
         click.option("--library", help="Only jobs of this library (its folder)."),
         click.option("--since", help="Only jobs that changed in this time, e.g. 30m, 12h, 7d."),
@@ -53,25 +47,30 @@ def settings_of(given: dict[str, Any], **flags: Any) -> Settings:
     return resolve(config_file, state_dir, assignments, {"db": given.pop("db"), **flags}).settings
 
 
-def manifest_of(given: dict[str, Any], access: Access = Access.USE) -> Manifest:
+def settings_with_note(given: dict[str, Any]) -> Settings:
+    """The same; and if there is no manifest, a note on why."""
     settings = settings_of(given)
-    manifest = open_named_manifest(settings, access)
-    path = file_at(settings.manifest_url)
-    if path is not None and not path.exists():
-        print_note(f"There is no manifest at {printable(path)}: nothing was processed here yet.")
-    return manifest
+    if (note := missing_manifest(settings)) is not None:
+        print_note(note)
+    return settings
 
 
-def job_filter_of(manifest: Manifest, given: dict[str, Any], status: State | None = None) -> JobFilter:
-    ids = given.get("job_ids")
-    return JobFilter(
-        job_ids=[manifest.jobs.get(job_id).job_id for job_id in ids] if ids else None,
-        kind=None if given.get("kind") is None else JobKind(given["kind"]),
-        library=None if given.get("library") is None else str(canonical_path(Path(given["library"]))),
-        status=status,
-        error_code=given.get("error_code"),
-        since=None if given.get("since") is None else datetime.now(UTC) - duration(given["since"]),
+def selection_of(given: dict[str, Any]) -> JobSelection:
+    kind, library, since = given["kind"], given["library"], given["since"]
+    return JobSelection(
+        job_ids=given["job_ids"],
+        kind=None if kind is None else JobKind(kind),
+        library=None if library is None else Path(library),
+        error_code=given["error_code"],
+        since=None if since is None else duration(since),
     )
+
+
+def require_selection(everything: bool, selection: JobSelection, besides: str = "") -> None:
+    """An order without a word on which jobs is rarely meant for all of them."""
+    if not everything and not selection.names_something:
+        ways = "their ids, --type, --error-code, --since, --library, or --all"
+        raise click.UsageError(f"say which jobs: {ways}{besides}")
 
 
 def duration(text: str) -> timedelta:
