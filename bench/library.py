@@ -12,7 +12,7 @@ from bench.measure import PROJECT, Row, cost_of_command
 from bench.pretended import processed, project
 from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.library.scan import Scan, scan
-from content_pipeline.services.planning import Planner, own_output_filter
+from content_pipeline.services.planning import Planner, output_ownership
 from content_pipeline.settings import Settings
 from content_pipeline_tests.helpers import samples
 
@@ -74,7 +74,7 @@ def _planned_us(library: Path, settings: Settings, count: int) -> dict[str, floa
 
 
 def _scan(library: Path, settings: Settings) -> Scan:
-    return scan(library, settings.library, own_output_filter(settings))
+    return scan(library, settings.library, output_ownership(settings))
 
 
 def _workers(folder: Path) -> Iterator[Row]:

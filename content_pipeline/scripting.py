@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from content_pipeline.execution.outcome import Outcome
 from content_pipeline.library.scan import scan
-from content_pipeline.services.planning import own_output_filter
+from content_pipeline.services.planning import output_ownership
 from content_pipeline.services.processing import Batch
 from content_pipeline.settings import Settings, load
 
@@ -38,7 +38,7 @@ def process_folder(
     call continues where it was.
     """
     settings = load().settings if settings is None else settings
-    found = scan(Path(folder), settings.library, own_output_filter(settings))
+    found = scan(Path(folder), settings.library, output_ownership(settings))
     batch = Batch(settings, Silent(), force)
     batch.work(_definitions, batch.enqueue(found, limit))
     return batch.outcomes

@@ -62,6 +62,7 @@ def describe(planned: LibraryPlan, found: Scan, request: Request, costs: Sequenc
         "gone": list(planned.gone),
         "offline": list(planned.offline),
         "passed_over": {**found.passed_over, **found.other_endings},
+        "changed_outputs": [str(path) for path in found.changed_outputs],
         "totals": {
             "videos": len(planned.videos),
             "to_run": len(planned.to_run),

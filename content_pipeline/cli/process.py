@@ -21,7 +21,7 @@ from content_pipeline.library.scan import Scan, scan
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services.pauses import describe_scope
-from content_pipeline.services.planning import own_output_filter
+from content_pipeline.services.planning import output_ownership
 from content_pipeline.settings import Settings
 
 STATUSES = (
@@ -123,7 +123,7 @@ def finish(request: Request, found: Scan, batch: Batch, interrupted: bool, secon
 def find_recordings(request: Request, access: Access = Access.MAKE) -> Scan | None:
     """The recordings; None when the place does not exist and never did."""
     try:
-        found = scan(request.target, request.settings.library, own_output_filter(request.settings, access))
+        found = scan(request.target, request.settings.library, output_ownership(request.settings, access))
     except MissingFile as error:
         manifest = open_manifest(request.settings, Access.READ)
         known = manifest.videos.signatures_under(canonical_path(request.target))
@@ -171,6 +171,11 @@ def print_passed_over(found: Scan, settings: Settings) -> None:
         print_note(f"Passed over by ending: {_endings(likely)}. To take them too: --ext {more}")
     elif not found.recordings and found.other_endings:
         print_note(f"Passed over by ending: {_endings(found.other_endings)}.")
+    for path in found.changed_outputs:
+        print_note(
+            f"Passed over: {printable(path)}: a montage was published under this name, and the file was changed since. "
+            f"If it is a recording: content-ai process -i {shlex.quote(printable(path))}"
+        )
     for kind, count in sorted(found.passed_over.items()):
         print_note(f"Passed over: {counted(count, kind)} with a recording's ending.")
 
@@ -241,6 +246,7 @@ def summarize(outcomes: Sequence[Outcome], found: Scan, seconds: float) -> dict[
             for outcome in outcomes
         ],
         "passed_over": passed_over,
+        "changed_outputs": [str(path) for path in found.changed_outputs],
         "totals": {
             "videos": len(outcomes),
             **{status: counted.count(status) for status in STATUSES},

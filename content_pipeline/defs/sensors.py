@@ -18,7 +18,7 @@ from content_pipeline.execution.names import CALIBRATE_LIBRARY, PROCESS_VIDEO, V
 from content_pipeline.launchers.local.reconcile import REBUILD_BUDGET_S, reconcile
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.model import JobKind
-from content_pipeline.services.planning import Enqueued, Planner, own_output_filter
+from content_pipeline.services.planning import Enqueued, Planner, output_ownership
 from content_pipeline.settings import Settings
 
 Current = Callable[[], Settings]
@@ -70,7 +70,7 @@ def _watch_libraries(current: Current, interval_s: int) -> dg.SensorDefinition:
 def _look(planner: Planner, settings: Settings, folder: Path, seen: dict[str, str]) -> Enqueued | PipelineError:
     """One folder that is away does not keep the others from being watched."""
     try:
-        return planner.watch(scan(folder, settings.library, own_output_filter(settings)), seen)
+        return planner.watch(scan(folder, settings.library, output_ownership(settings)), seen)
     except PipelineError as error:
         return error
 
@@ -78,7 +78,9 @@ def _look(planner: Planner, settings: Settings, folder: Path, seen: dict[str, st
 def _told(folder: Path, look: Enqueued | PipelineError) -> str:
     if isinstance(look, PipelineError):
         return f"{printable(folder)}: {look}"
-    return f"{printable(folder)}: {len(look.jobs)} enqueued, {len(look.unsettled)} not settled yet"
+    told = f"{printable(folder)}: {len(look.jobs)} enqueued, {len(look.unsettled)} not settled yet"
+    changed = ", ".join(printable(path) for path in look.changed_outputs)
+    return f"{told}; passed over, for a montage was published under the name: {changed}" if changed else told
 
 
 def _dispatch_jobs(current: Current) -> dg.SensorDefinition:

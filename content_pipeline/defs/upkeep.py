@@ -11,7 +11,7 @@ from content_pipeline.library.scan import scan
 from content_pipeline.manifest.model import Terms
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services import upkeep
-from content_pipeline.services.planning import Planner, own_output_filter
+from content_pipeline.services.planning import Planner, output_ownership
 from content_pipeline.settings import Settings
 
 NIGHTLY_BACKFILL, RETENTION, SCRUB = "nightly_backfill", "retention", "scrub_recordings"
@@ -28,7 +28,7 @@ def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
         planner = Planner(settings, Terms(priority=BACKFILL_PRIORITY))
         for folder in settings.library.folders:
             try:
-                found = planner.enqueue(scan(folder, settings.library, own_output_filter(settings)))
+                found = planner.enqueue(scan(folder, settings.library, output_ownership(settings)))
             except PipelineError as error:  # one folder that is away does not keep the others waiting
                 context.log.warning(f"{printable(folder)}: {error} {error.hint}")
                 continue

@@ -7,6 +7,7 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,14 @@ VIDEO_ENDINGS = frozenset(
 )
 
 
+class Ownership(Enum):
+    """Whose a file or folder in a library is."""
+
+    THEIRS = "theirs"  # a person's: may be a recording
+    OURS = "ours"  # our state folder, or what we published: passed over without a word
+    CHANGED = "changed"  # it has the name of a montage and holds something else: passed over, and named
+
+
 class Found(NamedTuple):
     """A recording, as `stat` sees it."""
 
@@ -40,13 +49,17 @@ class Refused:
 
 @dataclass(frozen=True)
 class Scan:
-    """`passed_over` counts what ends like a recording but is none, by kind; `other_endings` the other files."""
+    """`passed_over` counts what ends like a recording but is none, by kind; `other_endings` the other files.
+
+    `changed_outputs`: an edited montage, or a recording that took a montage's name. Which of them, only a person knows.
+    """
 
     root: Path
     recordings: tuple[Found, ...]
     refused: tuple[Refused, ...]
     passed_over: Mapping[str, int]
     other_endings: Mapping[str, int] = field(default_factory=dict)
+    changed_outputs: tuple[Path, ...] = ()
 
     @property
     def likely_recordings(self) -> dict[str, int]:
@@ -54,22 +67,25 @@ class Scan:
         return {ending: count for ending, count in sorted(self.other_endings.items()) if ending in VIDEO_ENDINGS}
 
 
-def scan(target: Path, settings: LibrarySettings, is_own_output: Callable[[Path], bool] = lambda _path: False) -> Scan:
-    """Scan a folder; a single file is a library of one, whatever its extension.
-
-    What `is_ours` says of a file or folder, that we made it, is passed over without a word.
-    """
+def scan(
+    target: Path, settings: LibrarySettings, ownership_of: Callable[[Path], Ownership] = lambda _path: Ownership.THEIRS
+) -> Scan:
+    """Scan a folder; a single file is a library of one, whatever its extension and whoever made it."""
     target = canonical_path(target)
     if not os.path.lexists(target):
         raise MissingFile(f"{printable(target)} does not exist")
     if not target.is_dir():
         return _sort_out(target.parent, iter([target]))
     endings = tuple(f".{extension}" for extension in settings.extensions)
-    refused: list[Refused] = []
     others: Counter[str] = Counter()
-    entries = _walk(target, settings.recursive, is_own_output, refused)
-    found = _sort_out(target, _with_ending(entries, endings, others))
-    return replace(found, refused=(*found.refused, *refused), other_endings=dict(others))
+    walk = _Walk(settings.recursive, ownership_of)
+    found = _sort_out(target, _with_ending(walk.entries(target), endings, others))
+    return replace(
+        found,
+        refused=(*found.refused, *walk.refused),
+        other_endings=dict(others),
+        changed_outputs=tuple(walk.changed_outputs),
+    )
 
 
 def _with_ending(entries: Iterator[os.DirEntry[str]], endings: tuple[str, ...], others: Counter[str]) -> Iterator[Path]:
@@ -89,25 +105,35 @@ def look_again(found: Found) -> Found | None:
         return None
 
 
-def _walk(
-    folder: Path, recursive: bool, is_own_output: Callable[[Path], bool], refused: list[Refused], below: bool = False
-) -> Iterator[os.DirEntry[str]]:
-    """Names in order; links to folders are not followed, hidden folders not entered."""
-    try:
-        with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-    except OSError as error:
-        if not below:
-            raise from_os_error(error, folder) from error
-        refused.append(Refused(folder, from_os_error(error, folder)))
-        return
-    for entry in found:
-        path = Path(entry.path)
-        if is_own_output(path):
-            continue
-        yield entry
-        if recursive and entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-            yield from _walk(path, recursive, is_own_output, refused, below=True)
+@dataclass
+class _Walk:
+    """Through a folder, and gathers what it does not hand out."""
+
+    recursive: bool
+    ownership_of: Callable[[Path], Ownership]
+    refused: list[Refused] = field(default_factory=list)
+    changed_outputs: list[Path] = field(default_factory=list)
+
+    def entries(self, folder: Path, below: bool = False) -> Iterator[os.DirEntry[str]]:
+        """Names in order; links to folders are not followed, hidden folders not entered."""
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            if not below:
+                raise from_os_error(error, folder) from error
+            self.refused.append(Refused(folder, from_os_error(error, folder)))
+            return
+        for entry in found:
+            path = Path(entry.path)
+            ownership = self.ownership_of(path)
+            if ownership is Ownership.CHANGED:
+                self.changed_outputs.append(path)
+            if ownership is not Ownership.THEIRS:
+                continue
+            yield entry
+            if self.recursive and entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                yield from self.entries(path, below=True)
 
 
 def _sort_out(root: Path, paths: Iterator[Path]) -> Scan:

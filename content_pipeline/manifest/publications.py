@@ -96,10 +96,9 @@ class Publications:
             found |= {place_of(row.path): row for row in self._select(publications.c.place.in_(some))}
         return {path: found[place] for path, place in places.items() if place in found}
 
-    def paths(self) -> set[str]:
-        """Where our files are, those included that a person has changed since: none of them is a recording."""
-        with self._database.connect() as connection:
-            return set(connection.execute(sa.select(publications.c.path)).scalars())
+    def montages(self) -> list[Publication]:
+        """In every folder, those included that a person has changed since."""
+        return self._select(sa.cast(publications.c.path, sa.Text).like("%.mp4"))
 
     def unsettled_folders(self) -> set[Path]:
         """Where publishing was interrupted, or goes on right now."""

@@ -112,6 +112,19 @@ def publish(outputs: OutputFolder, owner: str, name: Name, pieces: Sequence[Piec
         raise from_own_folder(error, folder) from error
 
 
+def holds_publication(path: Path, row: Publication) -> bool:
+    """Whether a file is what was published there. It is read only if its size is right and its time is not."""
+    try:
+        status = path.lstat()
+        if row.kept or not stat.S_ISREG(status.st_mode):
+            return False
+        if row.is_settled and status.st_size != row.size_bytes:
+            return False
+        return status.st_mtime_ns == row.mtime_ns or sha256_of(path) in row.known
+    except OSError:
+        return False
+
+
 def recover_outputs(records: Publications, folders: Iterable[Path]) -> list[Path]:
     """Clear up what was interrupted; returns the files of people that got their names back."""
     returned: list[Path] = []

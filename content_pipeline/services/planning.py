@@ -25,13 +25,14 @@ from content_pipeline.library.plan import (
 )
 from content_pipeline.library.presence import is_there
 from content_pipeline.library.recipe import Recipe, calibrated_recipe, recipe_of
-from content_pipeline.library.scan import Found, Scan, look_again
+from content_pipeline.library.scan import Found, Ownership, Scan, look_again
 from content_pipeline.library.settle import is_settled
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.model import JobRequest, JobSummary, Terms
 from content_pipeline.manifest.open import open_manifest
+from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.videos import Rename
-from content_pipeline.publishing.publish import recover_outputs
+from content_pipeline.publishing.publish import holds_publication, recover_outputs
 from content_pipeline.publishing.sidecar import is_montage
 from content_pipeline.settings import Settings
 from content_pipeline.settings.job_options import JobOptions
@@ -39,26 +40,33 @@ from content_pipeline.settings.job_options import JobOptions
 SETTLE_LOOKS = 3
 
 
-def own_output_filter(settings: Settings, access: Access = Access.MAKE) -> Callable[[Path], bool]:
-    """What a scan must not take for recordings: our state, and what we published."""
+def output_ownership(settings: Settings, access: Access = Access.MAKE) -> Callable[[Path], Ownership]:
+    """What a scan must not take for recordings: our state, and what we published.
+
+    A file with the name of a montage that holds something else may be a recording or an edited montage: it is one of
+    the recordings once a person has processed it by its name.
+    """
     state = os.path.realpath(settings.state_dir)
     state_name = Path(state).name
     real_folder = cache(os.path.realpath)
+    manifest = cache(lambda: open_manifest(settings, access))
 
     @cache
-    def published() -> set[str]:
-        paths = (Path(path) for path in open_manifest(settings, access).publications.paths())
-        return {f"{real_folder(path.parent)}/{path.name}" for path in paths}
+    def published() -> dict[str, Publication]:
+        return {f"{real_folder(row.path.parent)}/{row.path.name}": row for row in manifest().publications.montages()}
 
-    def is_own_output(path: Path) -> bool:
+    def ownership_of(path: Path) -> Ownership:
         if path.name == state_name and os.path.realpath(path) == state:
-            return True
+            return Ownership.OURS
         if path.suffix.lower() != ".mp4":
-            return False
+            return Ownership.THEIRS
+        row = published().get(f"{real_folder(path.parent)}/{path.name}")
         # By what lies beside it also when the manifest was lost, or it was published from another state folder.
-        return f"{real_folder(path.parent)}/{path.name}" in published() or is_montage(path)
+        if is_montage(path) if row is None else holds_publication(path, row):
+            return Ownership.OURS
+        return Ownership.THEIRS if row is None or manifest().videos.at(path) is not None else Ownership.CHANGED
 
-    return is_own_output
+    return ownership_of
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,7 @@ class Enqueued:
     planned: LibraryPlan
     jobs: Sequence[JobSummary]
     unsettled: Sequence[Found]
+    changed_outputs: Sequence[Path] = ()
 
 
 class Planner:
@@ -100,7 +109,7 @@ class Planner:
         reached("planned")
         self._write(planned)
         reached("enqueued")
-        return Enqueued(planned, self._jobs_of(planned), unsettled)
+        return Enqueued(planned, self._jobs_of(planned), unsettled, scan.changed_outputs)
 
     def watch(self, scan: Scan, seen: Mapping[str, str]) -> Enqueued:
         """Write what is new or edited in a folder, without waiting.
@@ -118,12 +127,12 @@ class Planner:
         ]
         unsettled = [found for found in changed if found not in set(whole)]
         if not whole and not self._has_come_or_gone(scan, signatures):
-            return Enqueued(LibraryPlan(scan.root, (), (), ()), (), unsettled)
+            return Enqueued(LibraryPlan(scan.root, (), (), ()), (), unsettled, scan.changed_outputs)
         known = self._known(scan)
         planned = self._plan(replace(scan, recordings=tuple(sorted([*same, *whole]))), known)
         news = replace(planned, videos=tuple(video for video in planned.videos if _is_news(video)))
         self._write(news)
-        return Enqueued(news, self._jobs_of(news), unsettled)
+        return Enqueued(news, self._jobs_of(news), unsettled, scan.changed_outputs)
 
     def _plan(self, scan: Scan, known: Known) -> LibraryPlan:
         terms = self._terms

@@ -153,6 +153,29 @@ def test_montages_from_another_state_folder_are_no_recordings(home: Home) -> Non
     assert list(home.process(*other)) == ["game.mp4"]
 
 
+@pytest.mark.parametrize("before", ["published", "kept"])
+def test_a_recording_that_takes_the_name_of_a_montage_is_named_and_then_taken(home: Home, before: str) -> None:
+    home.add("game.mkv")
+    inside = ("-o", home.library)
+    assert list(home.process(*inside)) == ["game.mkv"]
+    montage = home.library / "game.mp4"
+    assert list(home.process(*inside)) == ["game.mkv"], "a montage is no recording"
+    os.utime(montage)
+    assert list(home.process(*inside)) == ["game.mkv"], "nor is one that was touched"
+    home.add("game.mp4", bursts=((3, 4),))
+    if before == "kept":
+        home.process(*inside, *ANOTHER)
+    done = content_ai("process", "-i", home.library, *inside, cwd=home.folder)
+    assert f"Passed over: {montage}: a montage was published under this name" in done.stderr
+    assert f"content-ai process -i {montage}" in done.stderr
+    said = content_ai("plan", "-i", home.library, *inside, "--json", cwd=home.folder)
+    assert json.loads(said.stdout)["changed_outputs"] == [str(montage)]
+    mine = montage.read_bytes()
+    assert content_ai("process", "-i", montage, *inside, cwd=home.folder).returncode == 0
+    assert sorted(home.process(*inside)) == ["game.mkv", "game.mp4"]
+    assert montage.read_bytes() == mine
+
+
 @pytest.mark.parametrize(
     ("point", "file", "settings"), [("exchanged", "game.mp4", ANOTHER), ("taken_out", "game.json", NOTHING)]
 )

@@ -66,7 +66,7 @@ def test_a_name_belongs_to_one_video_whatever_its_case(manifest: Manifest) -> No
 def test_a_path_of_any_bytes_is_kept(manifest: Manifest) -> None:
     path = Path("/out/caf\udce9.mp4")
     manifest.publications.settle([replace(_left(GAME), path=path)], [])
-    assert manifest.publications.paths() == {str(path)}
+    assert [one.path for one in manifest.publications.montages()] == [path]
     assert place_of(path) == str(path)
 
 
@@ -75,7 +75,7 @@ def test_what_a_person_changed_is_never_ours(manifest: Manifest) -> None:
     records.settle([replace(_left(GAME), kept=True)], [])
     (kept,) = records.all()
     assert kept.known == frozenset()
-    assert records.paths() == {str(GAME.path)}, "and no recording either"
+    assert records.montages() == [kept], "and no recording either"
 
 
 def test_recordings_of_one_name_are_found(manifest: Manifest) -> None:
@@ -102,7 +102,7 @@ def test_what_is_missing_for_long_is_forgotten_unless_a_job_counts_on_it(
     now = clock.time
     assert records.forget_missing(now - timedelta(days=1)) == 0
     assert records.forget_missing(now + timedelta(days=1)) == 1
-    assert records.paths() == {str(there), str(counted_on)}
+    assert {one.path for one in records.all()} == {there, counted_on}
 
 
 def test_forgetting_everything_forgets_what_was_published(manifest: Manifest) -> None:
