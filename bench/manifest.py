@@ -16,7 +16,7 @@ from unittest import mock
 from bench.measure import Row
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobRequest, Result
+from content_pipeline.manifest.model import ClaimRequest, JobRequest, Result
 from content_pipeline_tests.conformance import postgres
 
 MANY, FEW = 100_000, 1_000
@@ -73,7 +73,7 @@ def _write_in_a_row(url: str, longest: Any) -> None:
     manifest, took_s = Manifest(open_engine(url)), []
     for _ in range(JOBS_EACH):
         began = time.perf_counter()
-        (job,) = manifest.jobs.claim("bench")
+        (job,) = manifest.jobs.claim(ClaimRequest("bench"))
         claimed = time.perf_counter()
         manifest.jobs.succeed(job.lease, Result())
         took_s += [claimed - began, time.perf_counter() - claimed]
@@ -131,11 +131,11 @@ def _p99_ms(one: Callable[[Manifest], object], many: Manifest, few: Manifest) ->
 
 
 def _claim(manifest: Manifest) -> None:
-    assert manifest.jobs.claim("bench")
+    assert manifest.jobs.claim(ClaimRequest("bench"))
 
 
 def _work(manifest: Manifest) -> None:
-    for job in manifest.jobs.claim("bench"):
+    for job in manifest.jobs.claim(ClaimRequest("bench")):
         manifest.jobs.succeed(job.lease, Result())
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from content_pipeline.version import __version__ as __version__
 
 __all__ = [
+    "ClaimRequest",
     "Job",
+    "JobFailure",
     "JobFilter",
-    "JobKind",
     "JobRequest",
     "Lease",
     "LostLease",
@@ -32,20 +33,21 @@ __all__ = [
 if TYPE_CHECKING:
     from content_pipeline.errors import PipelineError, RetryPolicy
     from content_pipeline.execution.outcome import Outcome
+    from content_pipeline.manifest.job_filter import JobFilter
     from content_pipeline.manifest.lifecycle import State
     from content_pipeline.manifest.manifest import Manifest
-    from content_pipeline.manifest.model import Job, JobKind, JobRequest, Lease, Result
+    from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, Lease, Result
     from content_pipeline.manifest.open import open_manifest
-    from content_pipeline.manifest.operator_ops import JobFilter
     from content_pipeline.manifest.transitions import LostLease
     from content_pipeline.scripting import process_folder
     from content_pipeline.services.results import Results
     from content_pipeline.settings import Settings, load_settings
 
 _HOMES = {
+    "ClaimRequest": "manifest.model",
     "Job": "manifest.model",
-    "JobFilter": "manifest.operator_ops",
-    "JobKind": "manifest.model",
+    "JobFailure": "manifest.model",
+    "JobFilter": "manifest.job_filter",
     "JobRequest": "manifest.model",
     "Lease": "manifest.model",
     "LostLease": "manifest.transitions",

@@ -17,12 +17,13 @@ from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY, JOB_TAG, j
 from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, code_of, named, printable
 from content_pipeline.execution.names import job_tag, parse_job_tag
 from content_pipeline.execution.worker_identity import this_worker
+from content_pipeline.job_kinds import CALIBRATION, PROCESSING
 from content_pipeline.library.identify import likely_key
 from content_pipeline.library.keys import library_key
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobKind
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.settings import ScheduleSettings, Settings
 
 OPEN = [
@@ -50,7 +51,7 @@ def due_runs(
     settings: Settings,
     instance: dg.DagsterInstance,
     now: datetime,
-    kind: JobKind = JobKind.PROCESSING,
+    kind: str = PROCESSING,
 ) -> Sequence[DueRun]:
     manifest = open_manifest(settings)
     under_way = _under_way(instance)
@@ -58,7 +59,8 @@ def due_runs(
     if room <= 0:
         return []
     lowest = None if is_quiet(settings.schedule, now) else BACKFILL_PRIORITY + 1
-    jobs = [job for job in manifest.jobs.due(room + len(under_way), lowest, kind) if job.job_id not in under_way]
+    claim = ClaimRequest(this_worker(), room + len(under_way), kind, min_priority=lowest)
+    jobs = [job for job in manifest.jobs.due(claim) if job.job_id not in under_way]
     found = [_delivery(job, instance, manifest) for job in jobs[:room]]
     return [one for one in found if one is not None]
 
@@ -90,7 +92,7 @@ def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Due
 
 
 def _partition_of(job: Job, manifest: Manifest) -> str:
-    if job.kind is JobKind.CALIBRATION:
+    if job.kind == CALIBRATION:
         return library_key(Path(job.library))
     return likely_key(Path(job.subject), Path(job.library), manifest.videos)
 
@@ -100,9 +102,9 @@ def _fail_in_its_place(job: Job, error: BaseException, manifest: Manifest) -> No
     if isinstance(error, MissingFile) and not Path(job.library).is_dir():
         error = LibraryOffline(f"{printable(job.library)} does not exist")
     kind = type(error) if isinstance(error, PipelineError) else PipelineError
-    for claimed in manifest.jobs.claim(this_worker(), kind=job.kind, job_ids=[job.job_id]):
-        stage = "calibration" if job.kind is JobKind.CALIBRATION else "fingerprint"
-        manifest.jobs.fail(claimed.lease, code_of(error), str(error), kind.policy, stage)
+    for claimed in manifest.jobs.claim(ClaimRequest(this_worker(), kind=job.kind, job_ids=[job.job_id])):
+        stage = "calibration" if job.kind == CALIBRATION else "fingerprint"
+        manifest.jobs.fail(claimed.lease, JobFailure(code_of(error), str(error), kind.policy, stage))
 
 
 def is_quiet(schedule: ScheduleSettings, now: datetime) -> bool:

@@ -20,9 +20,9 @@ from content_pipeline.dagster_runtime.names import PARTITION_TAG, job_tag_of
 from content_pipeline.dagster_runtime.storage import shrink
 from content_pipeline.execution.names import LIBRARY_PARTITIONS, VIDEO_PARTITIONS, parse_job_tag
 from content_pipeline.library.retention import forget_old
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import FINISHED
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.settings import Settings
 
 ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]

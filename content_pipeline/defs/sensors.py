@@ -15,9 +15,9 @@ from content_pipeline.dagster_runtime.rebuild import rebuild
 from content_pipeline.defs.partitions import register_libraries
 from content_pipeline.errors import PipelineError, printable
 from content_pipeline.execution.names import CALIBRATE_LIBRARY, PROCESS_VIDEO, VIDEO_PARTITIONS
+from content_pipeline.job_kinds import CALIBRATION
 from content_pipeline.launchers.local.reconcile import REBUILD_BUDGET_S, reconcile
 from content_pipeline.library.scan import scan
-from content_pipeline.manifest.model import JobKind
 from content_pipeline.services.planning import Enqueued, Planner, output_ownership
 from content_pipeline.settings import Settings
 
@@ -110,7 +110,7 @@ def _dispatch_calibrations(current: Current) -> dg.SensorDefinition:
         description="Requests a run for each calibration that was interrupted or is retried.",
     )
     def dispatch_calibrations(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        deliveries = due_runs(current(), context.instance, datetime.now(UTC), JobKind.CALIBRATION)
+        deliveries = due_runs(current(), context.instance, datetime.now(UTC), CALIBRATION)
         if not deliveries:
             return dg.SkipReason("No calibration is waiting.")
         register_libraries(context.instance, {Path(one.job.library) for one in deliveries})

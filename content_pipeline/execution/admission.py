@@ -7,17 +7,17 @@ is, the job's lease decides, and a run that does not get it ends without having 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.names import PROCESS_VIDEO, parse_job_tag
 from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.execution.worker_identity import is_gone
+from content_pipeline.job_kinds import PROCESSING
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobKind, JobRequest
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.model import ClaimRequest, Job, JobRequest
 from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline.stage import VIDEO_STAGES
 
@@ -61,13 +61,13 @@ def is_whole(launch: Launch) -> bool:
 def admit(launch: Launch, manifest: Manifest, worker_id: str, hash_of: Callable[[Job], str]) -> Decision:
     if not is_about_a_video(launch):
         return Admitted(None)
-    claim = partial(manifest.jobs.claim, worker_id, hash_of=hash_of)
+    request = ClaimRequest(worker_id, config_hash_of=hash_of)
     if launch.job_tag is not None:
         job_id, attempt = parse_job_tag(launch.job_tag)
         why = _why_needless(_current(manifest, job_id), attempt, carried_before=launch.worker is not None)
         if why is not None:
             return Refused(why, needless=True)
-        claimed = claim(job_ids=[job_id])
+        claimed = manifest.jobs.claim(replace(request, job_ids=[job_id]))
         return (
             Admitted(claimed[0]) if claimed else NotYet("its job is waiting: work is paused, or the job is not due yet")
         )
@@ -76,7 +76,7 @@ def admit(launch: Launch, manifest: Manifest, worker_id: str, hash_of: Callable[
         return wanted
     if manifest.breakers.all():
         manifest.breakers.close()  # a person asks for it: try at once, and pause again if need be
-    claimed = claim(job_ids=[wanted.job_id], now_due=True)
+    claimed = manifest.jobs.claim(replace(request, job_ids=[wanted.job_id], ignore_backoff=True))
     return Admitted(claimed[0]) if claimed else NotYet("another worker claimed it first")
 
 
@@ -137,5 +137,5 @@ def _enqueued(key: str, manifest: Manifest) -> Job | Refused:
     if not paths:
         return Refused(f"no file is known for the video {key}; watch its folder, or run `content-ai process` on it")
     manifest.jobs.enqueue([JobRequest(str(paths[0].path), str(paths[0].root), video_key=key)])
-    job = manifest.jobs.find(JobKind.PROCESSING, str(paths[0].path))
+    job = manifest.jobs.find(PROCESSING, str(paths[0].path))
     return Refused(f"the job of {key} was removed at this moment; try again") if job is None else job

@@ -26,12 +26,13 @@ from content_pipeline.errors import (
 from content_pipeline.execution.rescue import Moment, rescue_orphans
 from content_pipeline.execution.worker_identity import is_gone, this_worker
 from content_pipeline.failpoints import reached
+from content_pipeline.job_kinds import CALIBRATION
 from content_pipeline.library.keys import canonical_path
 from content_pipeline.library.recipe import calibrated_recipe
 from content_pipeline.manifest.calibrations import Applied
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobKind, JobRequest, Lease, Result
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, Lease, Result
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.settings import Settings
 from content_pipeline.stage import StageName
@@ -149,14 +150,14 @@ class Calibrator:
         return JobRequest(
             subject=root,
             library=root,
-            kind=JobKind.CALIBRATION,
+            kind=CALIBRATION,
             max_attempts=queue.max_attempts,
             max_crashes=queue.max_crashes,
             options={name: getattr(self.settings, name).model_dump(mode="json") for name in ASKED_UNDER},
         )
 
     def _claim(self, job_ids: list[str] | None) -> Job | None:
-        claimed = self.manifest.jobs.claim(this_worker(), 1, JobKind.CALIBRATION, job_ids)
+        claimed = self.manifest.jobs.claim(ClaimRequest(this_worker(), 1, CALIBRATION, job_ids))
         reached("calibration_claimed")
         return claimed[0] if claimed else None
 
@@ -170,7 +171,7 @@ class Calibrator:
         except Exception as error:
             known = named(error)
             policy = type(known).policy if isinstance(known, PipelineError) else PipelineError.policy
-            self.manifest.jobs.fail(lease, code_of(known), str(known), policy, STAGE)
+            self.manifest.jobs.fail(lease, JobFailure(code_of(known), str(known), policy, STAGE))
             raise
         except BaseException:
             if self.stop_for_good:

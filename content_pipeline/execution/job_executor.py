@@ -26,10 +26,10 @@ from content_pipeline.execution.runs import RunBackend
 from content_pipeline.execution.watchdog import Turns, stall_limit_s
 from content_pipeline.execution.worker_identity import this_worker
 from content_pipeline.failpoints import reached
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import Move, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, Lease
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.model import Job, JobFailure, Lease
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.settings import Settings
 
@@ -158,7 +158,7 @@ class JobExecutor:
     def _fail(self, held: ActiveJob, lease: Lease, failure: dict[str, Any]) -> Outcome:
         code, message, policy = failure["code"], failure["message"], RetryPolicy(failure["policy"])
         decision = self.with_database_retry(
-            lambda: self._manifest.jobs.fail(lease, code, message, policy, failure["stage"], held.cost)
+            lambda: self._manifest.jobs.fail(lease, JobFailure(code, message, policy, failure["stage"], held.cost))
         )
         failed = decision.move is Move.FAIL
         return replace(

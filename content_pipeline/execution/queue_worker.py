@@ -15,11 +15,12 @@ from content_pipeline.execution.outcome import Outcome, Watcher
 from content_pipeline.execution.runs import MakeRuns
 from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
 from content_pipeline.failpoints import reached
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest.breaker import Breaker
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobKind
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.model import ClaimRequest, Job
 from content_pipeline.settings import Settings
 
 CLAIM_FROM = 100
@@ -69,14 +70,13 @@ class Worker:
 
     def _claim(self) -> Job | None:
         """The next job that is due; of named ones, a window at a time."""
-        claim = partial(
-            self._manifest.jobs.claim, self._executor.id, hash_of=lambda job: self._of_jobs.hash_of(job, self._settings)
-        )
+        request = ClaimRequest(self._executor.id, config_hash_of=lambda job: self._of_jobs.hash_of(job, self._settings))
+        claim, retry = self._manifest.jobs.claim, self._executor.with_database_retry
         if self._waiting is None:
-            return next(iter(self._executor.with_database_retry(claim)), None)
+            return next(iter(retry(partial(claim, request))), None)
         for start in range(0, len(self._waiting), CLAIM_FROM):
             window = self._waiting[start : start + CLAIM_FROM]
-            if claimed := self._executor.with_database_retry(partial(claim, job_ids=window)):
+            if claimed := retry(partial(claim, replace(request, job_ids=window))):
                 self._waiting.remove(claimed[0].job_id)
                 return claimed[0]
         return None
@@ -88,10 +88,10 @@ class Worker:
             left = [job for job in waiting if job.status in CLAIMABLE]
             self._waiting = [job.job_id for job in left]
         elif not paused:
-            counts = self._manifest.jobs.counts()[JobKind.PROCESSING]
+            counts = self._manifest.jobs.counts()
             return any(counts[state] for state in CLAIMABLE)
         else:
-            queued = [JobFilter(kind=JobKind.PROCESSING, status=state) for state in CLAIMABLE]
+            queued = [JobFilter(kind=PROCESSING, status=state) for state in CLAIMABLE]
             left = [job for job_filter in queued for job in self._manifest.jobs.list(job_filter)]
         return any(not any(breaker.holds_up(job.library, job.error_code) for breaker in paused) for job in left)
 

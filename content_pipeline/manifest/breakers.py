@@ -12,7 +12,7 @@ from content_pipeline.manifest.breaker import EVERYTHING, LIBRARY, OFFLINE, STAG
 from content_pipeline.manifest.database import Database, Transaction
 from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import Job
+from content_pipeline.manifest.model import Job, JobFailure
 from content_pipeline.manifest.schema import breakers as table
 from content_pipeline.manifest.schema import job_items
 from content_pipeline.manifest.statements import clean, insert_for, locked
@@ -104,12 +104,12 @@ def _read(connection: sa.Connection, keep: bool = False) -> list[Breaker]:
     return [Breaker(**row._mapping) for row in rows]
 
 
-def note_failure(tx: Transaction, job: Job, policy: RetryPolicy, code: str, message: str, stage: str | None) -> None:
+def note_failure(tx: Transaction, job: Job, failure: JobFailure) -> None:
     """Permanent errors are a video's own; the others may be everybody's."""
-    if policy is RetryPolicy.PERMANENT:
+    if failure.policy is RetryPolicy.PERMANENT:
         return
-    known = _kept(tx, _scope(job, policy, code, stage), clean(code, CODE_LENGTH))
-    _save(tx, known.failed(tx.now, clean(message, ERROR_LENGTH), again=job.error_code == known.error_code))
+    known = _kept(tx, _scope(job, failure), clean(failure.code, CODE_LENGTH))
+    _save(tx, known.failed(tx.now, clean(failure.message, ERROR_LENGTH), again=job.error_code == known.error_code))
 
 
 def _kept(tx: Transaction, scope: str, code: str) -> Breaker:
@@ -121,12 +121,12 @@ def _kept(tx: Transaction, scope: str, code: str) -> Breaker:
     return Breaker(**tx.connection.execute(upsert).one()._mapping)
 
 
-def _scope(job: Job, policy: RetryPolicy, code: str, stage: str | None) -> str:
-    if code in _OF_A_LIBRARY:
+def _scope(job: Job, failure: JobFailure) -> str:
+    if failure.code in _OF_A_LIBRARY:
         return LIBRARY + job.library
-    if policy is RetryPolicy.ENVIRONMENTAL:
+    if failure.policy is RetryPolicy.ENVIRONMENTAL:
         return EVERYTHING
-    return LIBRARY + job.library if stage is None else STAGE + stage
+    return LIBRARY + job.library if failure.stage is None else STAGE + failure.stage
 
 
 def note_success(tx: Transaction, job: Job, computed: Collection[str]) -> None:

@@ -12,11 +12,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from content_pipeline.job_kinds import CALIBRATION
 from content_pipeline.manifest import worker_ops
 from content_pipeline.manifest.database import Database, Transaction
 from content_pipeline.manifest.database_retry import retry_when_away
-from content_pipeline.manifest.model import JobKind, Lease, Result
-from content_pipeline.manifest.operator_ops import JobFilter, cancel
+from content_pipeline.manifest.job_filter import JobFilter
+from content_pipeline.manifest.model import Lease, Result
+from content_pipeline.manifest.operator_ops import cancel
 from content_pipeline.manifest.schema import calibrations as table
 from content_pipeline.manifest.schema import videos
 from content_pipeline.manifest.statements import insert_for
@@ -117,7 +119,7 @@ class Calibrations:
     def reset(self, library: str) -> Reset:
         """Go by the settings again: no calibration counts that was applied, waits or is being made."""
         with self._database.transaction() as tx:
-            cancelled, asked_to_stop = cancel(tx, JobFilter(kind=JobKind.CALIBRATION, library=library))
+            cancelled, asked_to_stop = cancel(tx, JobFilter(kind=CALIBRATION, library=library))
             return Reset(_forget(tx, library), cancelled, asked_to_stop)
 
     def _first(self, query: sa.Select[Any]) -> Applied | None:

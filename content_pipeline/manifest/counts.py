@@ -9,7 +9,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import JobKind
 from content_pipeline.manifest.schema import job_counts
 from content_pipeline.manifest.statements import insert_for
 
@@ -22,11 +21,11 @@ def counts_query() -> sa.Select[Any]:
     )
 
 
-def read_counts(connection: sa.Connection) -> dict[JobKind, dict[State, int]]:
-    """How many jobs of each kind are in each state; zeros included."""
-    found = {kind: dict.fromkeys(State, 0) for kind in JobKind}
+def read_counts(connection: sa.Connection) -> dict[str, dict[State, int]]:
+    """How many jobs of each kind that was ever used are in each state; zeros included."""
+    found: dict[str, dict[State, int]] = {}
     for row in connection.execute(counts_query()):
-        found[JobKind(row.kind)][State(row.status)] = int(row.jobs)
+        found.setdefault(row.kind, dict.fromkeys(State, 0))[State(row.status)] = int(row.jobs)
     return found
 
 

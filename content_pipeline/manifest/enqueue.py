@@ -14,7 +14,7 @@ from typing import Any
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import JobKind, JobRequest
+from content_pipeline.manifest.model import JobRequest
 from content_pipeline.manifest.schema import PathText
 from content_pipeline.manifest.transitions import count
 
@@ -91,9 +91,9 @@ def _row(request: JobRequest) -> tuple[Any, ...]:
     )
 
 
-def _insert_sqlite(tx: Transaction, kind: JobKind, rows: list[tuple[Any, ...]]) -> int:
+def _insert_sqlite(tx: Transaction, kind: str, rows: list[tuple[Any, ...]]) -> int:
     now = _as_sqlite_keeps_it(tx.now)
-    shared = (str(kind), now, now, now)
+    shared = (kind, now, now, now)
     return tx.connection.exec_driver_sql(_SQLITE, [row + shared for row in rows]).rowcount
 
 
@@ -101,8 +101,8 @@ def _as_sqlite_keeps_it(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
-def _insert_postgres(tx: Transaction, kind: JobKind, rows: list[tuple[Any, ...]]) -> int:
-    shared = (str(kind), tx.now, tx.now, tx.now)
+def _insert_postgres(tx: Transaction, kind: str, rows: list[tuple[Any, ...]]) -> int:
+    shared = (kind, tx.now, tx.now, tx.now)
     return sum(
         tx.connection.exec_driver_sql(_POSTGRES, (*shared, *columns)).rowcount for columns in _columns_of_chunks(rows)
     )

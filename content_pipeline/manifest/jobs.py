@@ -10,18 +10,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from content_pipeline.errors import RetryPolicy
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest import claim as claims
 from content_pipeline.manifest import enqueue as enqueueing
 from content_pipeline.manifest import operator_ops, rescue, worker_ops
 from content_pipeline.manifest.counts import read_counts
 from content_pipeline.manifest.database import Database
 from content_pipeline.manifest.database_retry import retry_when_away
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import (
     Attempt,
+    ClaimRequest,
     Job,
-    JobKind,
+    JobFailure,
     JobRequest,
     JobSummary,
     Lease,
@@ -30,7 +32,6 @@ from content_pipeline.manifest.model import (
     Terms,
     Transition,
 )
-from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.retry import Decision
 from content_pipeline.manifest.schema import attempts, job_items, state_transitions
 from content_pipeline.manifest.statements import below, in_chunks
@@ -57,28 +58,19 @@ class Jobs:
         with self._database.transaction() as tx:
             return enqueueing.enqueue(tx, requests)
 
-    def due(self, number: int, lowest_priority: int | None = None, kind: JobKind = JobKind.PROCESSING) -> list[Job]:
-        """What a claim would take now, if it took so many. Changes nothing."""
+    def due(self, request: ClaimRequest) -> list[Job]:
+        """What this claim would take now. Changes nothing."""
         with self._database.transaction() as tx:
-            return claims.due(tx, number, kind, lowest_priority)
+            return claims.due(tx, request)
 
     def next_due(self) -> datetime | None:
         """When the first waiting job may be claimed."""
         with self._database.connect() as connection:
             return claims.next_due(connection)
 
-    def claim(
-        self,
-        worker_id: str,
-        number: int = 1,
-        kind: JobKind = JobKind.PROCESSING,
-        job_ids: Sequence[str] | None = None,
-        hash_of: Callable[[Job], str | None] | None = None,
-        now_due: bool = False,
-    ) -> list[Job]:
-        """`hash_of` gives the `config_hash` that a job is about to be made with."""
+    def claim(self, request: ClaimRequest) -> list[Job]:
         with self._database.transaction() as tx:
-            return claims.claim(tx, worker_id, number, kind, self._lease_s, job_ids, hash_of, now_due)
+            return claims.claim(tx, request, self._lease_s)
 
     def ask(self, request: JobRequest, reason: str) -> Job:
         with self._database.transaction() as tx:
@@ -95,7 +87,8 @@ class Jobs:
         """
         with self._database.transaction() as tx:
             found = operator_ops.ask(tx, request, reason)
-            claimed = claims.claim(tx, worker_id, 1, request.kind, self._lease_s, [found.job_id], now_due=True)
+            its = ClaimRequest(worker_id, kind=request.kind, job_ids=[found.job_id], ignore_backoff=True)
+            claimed = claims.claim(tx, its, self._lease_s)
             return found, claimed[0] if claimed else None
 
     # --- what a worker reports; all of it fenced
@@ -117,17 +110,9 @@ class Jobs:
         with self._database.transaction() as tx:
             worker_ops.succeed(tx, lease, result, claimed)
 
-    def fail(
-        self,
-        lease: Lease,
-        code: str,
-        message: str,
-        policy: RetryPolicy,
-        stage: str | None = None,
-        cost: dict[str, Any] | None = None,
-    ) -> Decision:
+    def fail(self, lease: Lease, failure: JobFailure) -> Decision:
         with self._database.transaction() as tx:
-            return worker_ops.fail(tx, lease, code, message, policy, self._random, stage, cost)
+            return worker_ops.fail(tx, lease, failure, self._random)
 
     def crashed(self, lease: Lease, what_happened: str) -> None:
         """Its process died; said by the one who watched it."""
@@ -208,7 +193,7 @@ class Jobs:
             raise UnknownJob(f"{'more than one job' if rows else 'no job'} starts with {job_id!r}")
         return as_job(rows[0])
 
-    def find(self, kind: JobKind, subject: str) -> Job | None:
+    def find(self, kind: str, subject: str) -> Job | None:
         query = sa.select(job_items).where(job_items.c.kind == kind, job_items.c.subject == subject)
         with self._database.connect() as connection:
             row = connection.execute(query).one_or_none()
@@ -222,11 +207,11 @@ class Jobs:
             found = [job for some in named for job in _page(connection, some)]
             return found[offset:] if limit is None else found[offset : offset + limit]
 
-    def summaries_under(self, folder: Path, kind: JobKind = JobKind.PROCESSING) -> Sequence[JobSummary]:
+    def summaries_under(self, folder: Path, kind: str = PROCESSING) -> Sequence[JobSummary]:
         """Of every job whose subject lies below a folder."""
         return self._summaries(job_items.c.kind == kind, *below(job_items.c.subject, folder))
 
-    def summaries_at(self, paths: Sequence[Path], kind: JobKind = JobKind.PROCESSING) -> Sequence[JobSummary]:
+    def summaries_at(self, paths: Sequence[Path], kind: str = PROCESSING) -> Sequence[JobSummary]:
         """Of the jobs about these files."""
         chunks = in_chunks([str(path) for path in paths])
         its = [self._summaries(job_items.c.kind == kind, job_items.c.subject.in_(some)) for some in chunks]
@@ -237,7 +222,12 @@ class Jobs:
         with self._database.connect() as connection:
             return [JobSummary(*row)._replace(status=_STATES[row.status]) for row in connection.execute(query)]
 
-    def counts(self) -> dict[JobKind, dict[State, int]]:
+    def counts(self, kind: str = PROCESSING) -> dict[State, int]:
+        """How many jobs of a kind are in each state; zeros included."""
+        return self.counts_by_kind().get(kind, dict.fromkeys(State, 0))
+
+    def counts_by_kind(self) -> dict[str, dict[State, int]]:
+        """The same of every kind that was ever used, also by another version of the program."""
         with self._database.connect() as connection:
             return read_counts(connection)
 

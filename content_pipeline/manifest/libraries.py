@@ -6,9 +6,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest.database import Database
 from content_pipeline.manifest.database_retry import retry_when_away
-from content_pipeline.manifest.model import JobKind
 from content_pipeline.manifest.schema import job_items
 
 
@@ -25,7 +25,7 @@ class Libraries:
 
     def unidentified(self, root: Path) -> int:
         """How many of a library's recordings have never been looked into."""
-        its = job_items.c.kind == JobKind.PROCESSING, job_items.c.library == str(root)
+        its = job_items.c.kind == PROCESSING, job_items.c.library == str(root)
         unknown = sa.select(sa.func.count()).where(*its, job_items.c.video_key.is_(None))
         with self._database.connect() as connection:
             return int(connection.execute(unknown).scalar_one())

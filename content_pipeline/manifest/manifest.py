@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from content_pipeline.manifest import operator_ops
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest import restore as restoring
 from content_pipeline.manifest.breakers import Breakers
 from content_pipeline.manifest.calibrations import Calibrations
@@ -19,10 +19,11 @@ from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.jobs import Jobs
 from content_pipeline.manifest.libraries import Libraries
 from content_pipeline.manifest.model import LEASE_S
+from content_pipeline.manifest.prune import prune
 from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.recipes import Recipes
 from content_pipeline.manifest.restore import Remembered, Restored
-from content_pipeline.manifest.schema import calibrations, job_items
+from content_pipeline.manifest.schema import calibrations, job_items, metadata
 from content_pipeline.manifest.videos import Videos
 
 
@@ -70,15 +71,18 @@ class Manifest:
             applied = connection.execute(sa.select(calibrations.c.key)).scalars()
             return {key for keys in of_jobs for key in keys.values()} | set(applied)
 
-    def prune(self, before: datetime, spared: Collection[str] = ()) -> dict[str, int]:
-        """`spared`: files that are not there, and not gone either."""
+    def prune(
+        self, before: datetime, spared: Collection[str] = (), video_kinds: Collection[str] = (PROCESSING,)
+    ) -> dict[str, int]:
+        """`spared`: files that are not there, and not gone either. `video_kinds`: the jobs whose subject is a file."""
         with self._database.transaction() as tx:
-            return operator_ops.prune(tx, before, spared)
+            return prune(tx, before, spared, video_kinds)
 
     def reset(self) -> None:
         """Forget everything."""
         with self._database.transaction() as tx:
-            operator_ops.reset(tx)
+            for table in reversed(metadata.sorted_tables):
+                tx.connection.execute(sa.delete(table))
 
     def restore(self, remembered: Sequence[Remembered], recipes: Mapping[str, dict[str, Any]], reason: str) -> Restored:
         with self._database.transaction() as tx:

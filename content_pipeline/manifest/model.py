@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, NamedTuple
 
-from content_pipeline.errors import BadSettings, printable
+from content_pipeline.errors import BadSettings, RetryPolicy, printable
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest.lifecycle import State
 
 LEASE_S = 90.0
-
-
-class JobKind(StrEnum):
-    PROCESSING = "processing"  # brings a video up to date
-    CALIBRATION = "calibration"  # finds the threshold of a library
 
 
 @dataclass(frozen=True)
@@ -24,7 +20,7 @@ class JobRequest:
 
     subject: str
     library: str
-    kind: JobKind = JobKind.PROCESSING
+    kind: str = PROCESSING
     video_key: str | None = None
     priority: int = 0
     max_attempts: int = 3
@@ -53,6 +49,34 @@ class Terms:
 
 
 @dataclass(frozen=True)
+class ClaimRequest:
+    """Which jobs a worker claims: up to `number` of one kind that are due, the highest priority first.
+
+    `config_hash_of` gives the `config_hash` that a job is about to be made with. `ignore_backoff`: a person asked for
+    these, and they are not to wait for their retry.
+    """
+
+    worker_id: str
+    number: int = 1
+    kind: str = PROCESSING
+    job_ids: Sequence[str] | None = None
+    config_hash_of: Callable[[Job], str | None] | None = None
+    ignore_backoff: bool = False
+    min_priority: int | None = None
+
+
+@dataclass(frozen=True)
+class JobFailure:
+    """How an attempt failed, and in which stage; `cost` is what its stages had cost by then."""
+
+    code: str
+    message: str
+    policy: RetryPolicy
+    stage: str | None = None
+    cost: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Lease:
     """A worker's right to a job until it expires. Every write carries it; one that lost it writes nothing."""
 
@@ -65,7 +89,7 @@ class Lease:
 @dataclass(frozen=True)
 class Job:
     job_id: str
-    kind: JobKind
+    kind: str
     library: str
     subject: str
     video_key: str | None

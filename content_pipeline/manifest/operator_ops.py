@@ -1,63 +1,23 @@
-"""What people and plans do to jobs: cancel, discard, resume, retry, spoil, prune, clear."""
+"""What people and plans order: cancel, discard, resume, retry, mark dirty, ask, clear."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.enqueue import enqueue
-from content_pipeline.manifest.lifecycle import CLAIMABLE, FINISHED, MOVES, IllegalMove, Move, State
-from content_pipeline.manifest.model import Job, JobKind, JobRequest, Terms
-from content_pipeline.manifest.schema import (
-    attempts,
-    breakers,
-    calibrations,
-    job_counts,
-    job_items,
-    publications,
-    settings_snapshots,
-    state_transitions,
-    videos,
-)
-from content_pipeline.manifest.statements import CHUNK, in_chunks, locked
-from content_pipeline.manifest.transitions import FRESH, UnknownJob, as_job, delete, move
+from content_pipeline.manifest.job_filter import JobFilter
+from content_pipeline.manifest.lifecycle import CLAIMABLE, MOVES, IllegalMove, Move, State
+from content_pipeline.manifest.model import Job, JobRequest, Terms
+from content_pipeline.manifest.schema import job_items
+from content_pipeline.manifest.statements import in_chunks, locked
+from content_pipeline.manifest.transitions import FRESH, UnknownJob, as_job, delete, lock_jobs, move
 
 FORGIVEN: dict[str, Any] = {**FRESH, "error_code": None, "last_error": None}
-
-
-@dataclass(frozen=True)
-class JobFilter:
-    """Which jobs an order is about; nothing said means all that it can apply to."""
-
-    job_ids: Sequence[str] | None = None
-    kind: JobKind | None = None
-    library: str | None = None
-    status: State | None = None
-    error_code: str | None = None
-    video_key: str | None = None
-    since: datetime | None = None
-    if_possible: bool = False  # of named jobs, move those that still allow it, and leave the rest
-
-    def conditions(self) -> list[sa.ColumnElement[bool]]:
-        columns = job_items.c
-        given = {
-            columns.kind: self.kind,
-            columns.library: self.library,
-            columns.status: self.status,
-            columns.error_code: self.error_code,
-            columns.video_key: self.video_key,
-        }
-        found = [column == value for column, value in given.items() if value is not None]
-        if self.job_ids is not None:
-            found.append(columns.job_id.in_(self.job_ids))
-        if self.since is not None:
-            found.append(columns.updated_at >= self.since)
-        return found
 
 
 def cancel(tx: Transaction, job_filter: JobFilter) -> tuple[int, int]:
@@ -116,7 +76,7 @@ def ask_again(tx: Transaction, job_ids: Sequence[str], reason: str, terms: Terms
     """
     asked = {"options": terms.options, **({} if terms.force_id is None else {"force_id": terms.force_id})}
     for ids in in_chunks(sorted(set(job_ids))):
-        jobs = [job for some in _some_at_a_time(tx, [job_items.c.job_id.in_(ids)]) for job in some]
+        jobs = [job for some in lock_jobs(tx, [job_items.c.job_id.in_(ids)]) for job in some]
         for state, by, fresh in ((State.SUCCEEDED, Move.MARK_DIRTY, FRESH), (State.FAILED, Move.RETRY, FORGIVEN)):
             values = {**fresh, **asked, **_soon(tx, terms.priority)}
             move(tx, [job for job in jobs if job.status is state], by, reason, values)
@@ -152,11 +112,11 @@ def _move_all(tx: Transaction, job_filter: JobFilter, by: Move, reason: str, val
 def _movable(tx: Transaction, job_filter: JobFilter, by: Move) -> Iterator[Sequence[Job]]:
     """The jobs an order applies to, some at a time. Named ones must all allow it; else those that do are meant."""
     if job_filter.job_ids is None:
-        yield from _some_at_a_time(tx, [*job_filter.conditions(), job_items.c.status.in_(list(MOVES[by]))])
+        yield from lock_jobs(tx, [*job_filter.conditions(), job_items.c.status.in_(list(MOVES[by]))])
         return
     named = sorted(set(job_filter.job_ids))
     for ids in in_chunks(named):
-        jobs = [job for some in _some_at_a_time(tx, replace(job_filter, job_ids=ids).conditions()) for job in some]
+        jobs = [job for some in lock_jobs(tx, replace(job_filter, job_ids=ids).conditions()) for job in some]
         if job_filter.if_possible:
             yield [job for job in jobs if job.status in MOVES[by]]
             continue
@@ -169,73 +129,12 @@ def _movable(tx: Transaction, job_filter: JobFilter, by: Move) -> Iterator[Seque
         yield jobs
 
 
-def _some_at_a_time(tx: Transaction, conditions: Sequence[sa.ColumnElement[bool]]) -> Iterator[Sequence[Job]]:
-    """Locked, in the order of their ids, in pieces: an order about 100,000 jobs needs little memory."""
-    last = ""
-    while True:
-        query = sa.select(job_items).where(*conditions, job_items.c.job_id > last).order_by(job_items.c.job_id)
-        jobs = [as_job(row) for row in tx.connection.execute(locked(query.limit(CHUNK)))]
-        if not jobs:
-            return
-        yield jobs
-        last = jobs[-1].job_id
-
-
-def prune(tx: Transaction, before: datetime, spared: Collection[str] = ()) -> dict[str, int]:
-    """Forget the history of what ended before a time, and the jobs of videos that are gone, but for spared files.
-
-    A finished job of a file that is still there keeps its row: without it the next scan would take the
-    video for a new one. So does a calibration, whose subject is no video.
-    """
-    old = [job_items.c.status.in_(list(FINISHED)), job_items.c.completed_at < before]
-    seen = sa.exists().where(videos.c.path == job_items.c.subject, sa.not_(videos.c.offline))
-    gone = [*old, job_items.c.kind != JobKind.CALIBRATION, sa.not_(seen)]
-    forgotten = transitions = 0
-    for found in _some_at_a_time(tx, gone):
-        jobs = [job for job in found if job.subject not in spared]
-        delete(tx, jobs)
-        transitions += _forget_history(tx, [job.job_id for job in jobs])
-        forgotten += len(jobs)
-    for found in _some_at_a_time(tx, old):
-        transitions += _shorten_history(tx, [job.job_id for job in found], before)
-    transitions += _forget_the_cleared(tx, before)
-    return {"jobs": forgotten, "transitions": transitions}
-
-
-def _shorten_history(tx: Transaction, ids: Sequence[str], before: datetime) -> int:
-    """The last transition stays: it says how the job came to its state."""
-    changes = state_transitions.c
-    latest = sa.select(sa.func.max(changes.id)).where(changes.job_id.in_(ids)).group_by(changes.job_id)
-    old = changes.job_id.in_(ids), changes.timestamp < before, changes.id.not_in(latest)
-    return tx.connection.execute(sa.delete(state_transitions).where(*old)).rowcount
-
-
-def _forget_history(tx: Transaction, ids: Sequence[str]) -> int:
-    tx.connection.execute(sa.delete(attempts).where(attempts.c.job_id.in_(ids)))
-    return tx.connection.execute(sa.delete(state_transitions).where(state_transitions.c.job_id.in_(ids))).rowcount
-
-
-def _forget_the_cleared(tx: Transaction, before: datetime) -> int:
-    """The history that jobs left behind when a person cleared them."""
-    for_ever = sa.not_(sa.exists().where(job_items.c.job_id == state_transitions.c.job_id))
-    gone = sa.select(state_transitions.c.job_id).where(for_ever).group_by(state_transitions.c.job_id)
-    ids = tx.connection.execute(gone.having(sa.func.max(state_transitions.c.timestamp) < before)).scalars().all()
-    return sum(_forget_history(tx, some) for some in in_chunks(ids))
-
-
 def clear(tx: Transaction, job_filter: JobFilter) -> int:
     """Remove jobs that are not running; their history stays until it is pruned."""
     cleared = 0
     for ids in [None] if job_filter.job_ids is None else in_chunks(job_filter.job_ids):
         these = replace(job_filter, job_ids=ids).conditions()
-        for jobs in _some_at_a_time(tx, [*these, job_items.c.status != State.RUNNING]):
+        for jobs in lock_jobs(tx, [*these, job_items.c.status != State.RUNNING]):
             delete(tx, jobs)
             cleared += len(jobs)
     return cleared
-
-
-def reset(tx: Transaction) -> None:
-    """Forget everything."""
-    of_jobs = (job_items, state_transitions, attempts, job_counts)
-    for table in (*of_jobs, breakers, settings_snapshots, calibrations, publications, videos):
-        tx.connection.execute(sa.delete(table))

@@ -17,11 +17,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.errors import TransientError, printable
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest import worker_ops
 from content_pipeline.manifest.database import Database, Transaction
 from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import JobKind, Lease
+from content_pipeline.manifest.model import Lease
 from content_pipeline.manifest.schema import PathText, job_items, publications
 from content_pipeline.manifest.statements import in_chunks, insert_for
 from content_pipeline.manifest.transitions import fenced_job
@@ -120,7 +121,7 @@ class Publications:
         """
         columns, pattern = job_items.c, f"%/{_escaped(stem)}.%"
         query = sa.select(columns.subject, columns.video_key, columns.input_size).where(
-            columns.kind == JobKind.PROCESSING,
+            columns.kind == PROCESSING,
             columns.library == str(root),
             sa.cast(columns.subject, sa.Text).ilike(PathText.stored(pattern), escape="\\"),
         )

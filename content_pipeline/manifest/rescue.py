@@ -16,7 +16,7 @@ from content_pipeline.manifest.retry import after_crash
 from content_pipeline.manifest.schema import attempts, job_items
 from content_pipeline.manifest.statements import locked
 from content_pipeline.manifest.transitions import as_job, end_attempt
-from content_pipeline.manifest.worker_ops import apply
+from content_pipeline.manifest.worker_ops import apply_decision
 
 MOST_RESCUES = 10
 CRASHED, RESCUED = "crashed", "rescued"
@@ -45,9 +45,9 @@ def bring_back(tx: Transaction, job: Job, what_happened: str, rescues: int | Non
     """
     if rescues is None:
         crashes = job.crash_count + 1
-        apply(tx, job, after_crash(crashes, job.max_crashes), "crashed", what_happened, crashes)
+        apply_decision(tx, job, after_crash(crashes, job.max_crashes), "crashed", what_happened, crashes)
     else:
-        apply(tx, job, after_crash(rescues + 1, MOST_RESCUES), "crashed", what_happened)
+        apply_decision(tx, job, after_crash(rescues + 1, MOST_RESCUES), "crashed", what_happened)
     end_attempt(tx, job, CRASHED if rescues is None else RESCUED, "crashed", what_happened)
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest import publications
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import Move, State, after
-from content_pipeline.manifest.model import JobKind, JobRequest, Result
+from content_pipeline.manifest.model import JobRequest, Result
 from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.recipes import add_recipes
 from content_pipeline.manifest.schema import PathText, job_items, state_transitions, videos
@@ -96,7 +97,7 @@ def _add_jobs(tx: Transaction, lost: Sequence[Remembered], reason: str) -> int:
     history = [_transition(tx, row, reason) for row in rows if row["job_id"] in added]
     if history:
         tx.connection.execute(sa.insert(state_transitions), history)
-        count(tx, {(JobKind.PROCESSING, history[0]["to_state"]): len(history)})
+        count(tx, {(PROCESSING, history[0]["to_state"]): len(history)})
     return len(history)
 
 

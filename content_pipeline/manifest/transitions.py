@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from content_pipeline.errors import PermanentError
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import Move, State, after
-from content_pipeline.manifest.model import Job, JobKind, Lease
+from content_pipeline.manifest.model import Job, Lease
 from content_pipeline.manifest.schema import attempts, job_items, state_transitions
-from content_pipeline.manifest.statements import clean, in_chunks, locked
+from content_pipeline.manifest.statements import CHUNK, clean, in_chunks, locked
 
 SNIPPET_LENGTH = 200
 ERROR_LENGTH = 4000
@@ -47,8 +47,20 @@ class UnknownJob(PermanentError):
 
 def as_job(row: sa.Row[Any]) -> Job:
     values = dict(row._mapping)
-    values["status"], values["kind"] = State(values["status"]), JobKind(values["kind"])
+    values["status"] = State(values["status"])
     return Job(**values)
+
+
+def lock_jobs(tx: Transaction, conditions: Sequence[sa.ColumnElement[bool]]) -> Iterator[Sequence[Job]]:
+    """Jobs, locked, in the order of their ids, some at a time: an order about 100,000 jobs needs little memory."""
+    last = ""
+    while True:
+        query = sa.select(job_items).where(*conditions, job_items.c.job_id > last).order_by(job_items.c.job_id)
+        jobs = [as_job(row) for row in tx.connection.execute(locked(query.limit(CHUNK)))]
+        if not jobs:
+            return
+        yield jobs
+        last = jobs[-1].job_id
 
 
 def fenced_job(tx: Transaction, lease: Lease) -> Job:
@@ -136,7 +148,7 @@ def _write_audit(tx: Transaction, jobs: Sequence[Job], to: State, reason: str, e
 
 
 def count(tx: Transaction, change: Mapping[tuple[str, str], int]) -> None:
-    """Note how the number of jobs per queue type and state changes."""
+    """Note how the number of jobs per kind and state changes."""
     tx.counts.update(change)
 
 

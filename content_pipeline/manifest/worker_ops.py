@@ -9,11 +9,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest import breakers
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import MOVES, Move, State
-from content_pipeline.manifest.model import Job, Lease, Renewal, Result
+from content_pipeline.manifest.model import Job, JobFailure, Lease, Renewal, Result
 from content_pipeline.manifest.retry import Decision, after_error
 from content_pipeline.manifest.schema import attempts, job_items
 from content_pipeline.manifest.statements import clean, in_chunks, locked
@@ -92,24 +91,15 @@ def succeed(tx: Transaction, lease: Lease, result: Result, claimed: Job | None =
         )
 
 
-def fail(
-    tx: Transaction,
-    lease: Lease,
-    code: str,
-    message: str,
-    policy: RetryPolicy,
-    random: Callable[[], float],
-    stage: str | None = None,
-    cost: dict[str, Any] | None = None,
-) -> Decision:
+def fail(tx: Transaction, lease: Lease, failure: JobFailure, random: Callable[[], float]) -> Decision:
     job = fenced_job(tx, lease)
-    breakers.note_failure(tx, job, policy, code, message, stage)
-    decision = after_error(policy, job.attempt_count, job.max_attempts, random)
-    end_attempt(tx, job, "failed", code, message, cost)
-    return apply(tx, job, decision, code, message)
+    breakers.note_failure(tx, job, failure)
+    decision = after_error(failure.policy, job.attempt_count, job.max_attempts, random)
+    end_attempt(tx, job, "failed", failure.code, failure.message, failure.cost)
+    return apply_decision(tx, job, decision, failure.code, failure.message)
 
 
-def apply(
+def apply_decision(
     tx: Transaction, job: Job, decision: Decision, code: str, message: str, crashes: int | None = None
 ) -> Decision:
     """Carry out what `retry` decided about a running job, unless a person wanted it stopped anyway."""

@@ -21,7 +21,7 @@ from content_pipeline.manifest.breaker import EVERYTHING, Breaker
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
-from content_pipeline.manifest.model import JobKind, Terms
+from content_pipeline.manifest.model import Terms
 from content_pipeline.services.planning import Enqueued, Planner
 from content_pipeline.settings import Settings
 from content_pipeline.settings.job_options import JobOptions
@@ -120,7 +120,7 @@ class Batch:
 
     def _waiting(self, max_jobs: int | None) -> int:
         """How many jobs wait in the queue, or how many of them are asked for."""
-        counts = self.manifest.jobs.counts()[JobKind.PROCESSING]
+        counts = self.manifest.jobs.counts()
         waiting = sum(counts[state] for state in CLAIMABLE)
         return waiting if max_jobs is None else min(waiting, max_jobs)
 

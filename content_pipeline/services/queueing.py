@@ -12,13 +12,14 @@ from pydantic import ConfigDict
 from content_pipeline.dagster_runtime.manifest_recovery import has_dagster_home
 from content_pipeline.errors import printable
 from content_pipeline.execution.worker_identity import gone_among, is_awake
+from content_pipeline.job_kinds import CALIBRATION, PROCESSING
 from content_pipeline.library.keys import canonical_path
 from content_pipeline.manifest.database import Access, file_at
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Attempt, Job, JobKind, Transition
+from content_pipeline.manifest.model import Attempt, Job, Transition
 from content_pipeline.manifest.open import open_named_manifest
-from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline.services.document import Document, DocumentList
 from content_pipeline.services.pauses import describe_waiting
@@ -33,7 +34,7 @@ class JobSelection(Document):
     """Which jobs an order is about; nothing said means all that it can apply to. An id may be shortened."""
 
     job_ids: tuple[str, ...] = ()
-    kind: JobKind | None = None
+    kind: str | None = None
     library: Path | None = None
     error_code: str | None = None
     since: timedelta | None = None
@@ -69,7 +70,7 @@ class JobDocument(Document):
     model_config = ConfigDict(frozen=True, from_attributes=True)
 
     job_id: str
-    kind: JobKind
+    kind: str
     library: str
     subject: str
     video_key: str | None
@@ -171,7 +172,8 @@ def lost_manifest(settings: Settings) -> str | None:
 def status(settings: Settings) -> QueueStatus:
     """How many jobs are in each state, and why work waits."""
     manifest = open_named_manifest(settings, Access.READ)
-    counts = {str(kind): _with_totals(states) for kind, states in manifest.jobs.counts().items()}
+    by_kind = {kind: manifest.jobs.counts(kind) for kind in (PROCESSING, CALIBRATION)} | manifest.jobs.counts_by_kind()
+    counts = {kind: _with_totals(states) for kind, states in by_kind.items()}
     for job in stale_jobs(manifest):
         counts[job.kind]["running"] -= 1
         counts[job.kind][STALE] += 1
@@ -208,10 +210,9 @@ def show(settings: Settings, name: str) -> JobHistory:
 
 
 def _find(manifest: Manifest, name: str) -> Job:
-    by_path = (manifest.jobs.find(kind, str(canonical_path(Path(name)))) for kind in JobKind)
-    job = next((job for job in by_path if job is not None), None)
-    if job is not None:
-        return job
+    by_path = manifest.jobs.list(JobFilter(subject=str(canonical_path(Path(name)))), limit=1)
+    if by_path:
+        return by_path[0]
     if "/" in name or Path(name).exists():
         raise UnknownJob(f"there is no job for {printable(canonical_path(Path(name)))}")
     return manifest.jobs.get(name)

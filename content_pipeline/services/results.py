@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from content_pipeline.artifacts import ArtifactStore
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest.database import Access
-from content_pipeline.manifest.model import Job, JobKind
+from content_pipeline.manifest.job_filter import JobFilter
+from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Results:
         return _table(rows, COST_COLUMNS)
 
     def _processed(self) -> Sequence[Job]:
-        return self._manifest.jobs.list(JobFilter(kind=JobKind.PROCESSING))
+        return self._manifest.jobs.list(JobFilter(kind=PROCESSING))
 
     def _highlight_rows(self, job: Job) -> Iterator[dict[str, Any]]:
         """From the artifacts of the last success; a published montage may have been edited since."""

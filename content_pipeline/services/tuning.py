@@ -8,14 +8,14 @@ from pathlib import Path
 from content_pipeline.errors import BadSettings
 from content_pipeline.execution.calibrating import Calibrator
 from content_pipeline.execution.rescue import rescue_orphans
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.library.keys import canonical_path
 from content_pipeline.manifest.calibrations import Applied
 from content_pipeline.manifest.database import Access
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobKind
 from content_pipeline.manifest.open import open_named_manifest
-from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.media.selection.tuning import target_of
 from content_pipeline.services.document import Document
 from content_pipeline.settings import Settings
@@ -124,7 +124,7 @@ def _applied(manifest: Manifest, folder: Path) -> AppliedCalibration | None:
 def _failed_without_curves(manifest: Manifest, folder: Path, result: StageResult) -> int:
     """How many of those that were left out could not be processed: nothing will give them curves."""
     with_curves = {one.video for one in CalibrationDocument.of(result.artifact).inputs.videos}
-    job_filter = JobFilter(kind=JobKind.PROCESSING, library=str(canonical_path(folder)), status=State.FAILED)
+    job_filter = JobFilter(kind=PROCESSING, library=str(canonical_path(folder)), status=State.FAILED)
     return sum(job.video_key not in with_curves for job in manifest.jobs.list(job_filter))
 
 

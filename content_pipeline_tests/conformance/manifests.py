@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import Database, open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobRequest, Result
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, Result
 from content_pipeline.manifest.schema import metadata
 from content_pipeline_tests.conformance import postgres
 
@@ -100,14 +100,14 @@ def add(manifest: Manifest, *names: str, **given: Any) -> list[str]:
 
 
 def claim(manifest: Manifest, worker: str = "worker") -> Job:
-    (job,) = manifest.jobs.claim(worker)
+    (job,) = manifest.jobs.claim(ClaimRequest(worker))
     return job
 
 
 def fail(
     manifest: Manifest, job: Job, policy: RetryPolicy, code: str = "ffmpeg_failed", stage: str | None = None
 ) -> Any:
-    return manifest.jobs.fail(job.lease, code, "it went wrong", policy, stage)
+    return manifest.jobs.fail(job.lease, JobFailure(code, "it went wrong", policy, stage))
 
 
 def succeed(manifest: Manifest, job: Job, **given: Any) -> None:

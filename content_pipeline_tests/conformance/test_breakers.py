@@ -10,7 +10,7 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.breaker import FAILURES_TO_OPEN, FIRST_PAUSE_S, LONGEST_PAUSE_S
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobKind
+from content_pipeline.manifest.model import ClaimRequest
 from content_pipeline_tests.conformance.manifests import Clock, add, claim, fail, succeed
 
 TRANSIENT, ENVIRONMENTAL, PERMANENT = RetryPolicy.TRANSIENT, RetryPolicy.ENVIRONMENTAL, RetryPolicy.PERMANENT
@@ -21,7 +21,7 @@ def _fail_in_a_row(manifest: Manifest, number: int, stage: str | None = None) ->
     start = len(manifest.jobs.list())
     for name in [f"failing {index}" for index in range(start, start + number)]:
         (job_id,) = add(manifest, name)
-        fail(manifest, manifest.jobs.claim("worker", job_ids=[job_id])[0], TRANSIENT, stage=stage)
+        fail(manifest, manifest.jobs.claim(ClaimRequest("worker", job_ids=[job_id]))[0], TRANSIENT, stage=stage)
 
 
 def _computed(*stages: str) -> dict[str, dict[str, bool]]:
@@ -39,8 +39,12 @@ def test_five_videos_that_fail_alike_wait_and_nobody_else_does(manifest: Manifes
     add(manifest, "fresh", "another")
     add(manifest, "elsewhere", library="/talks")
     clock.pass_s(FIRST_PAUSE_S - 1)  # the failed ones are due again
-    assert [job.subject for job in manifest.jobs.due(20)] == ["/games/fresh", "/games/another", "/talks/elsewhere"]
-    assert len(manifest.jobs.claim("worker", 20)) == 3
+    assert [job.subject for job in manifest.jobs.due(ClaimRequest("worker", 20))] == [
+        "/games/fresh",
+        "/games/another",
+        "/talks/elsewhere",
+    ]
+    assert len(manifest.jobs.claim(ClaimRequest("worker", 20))) == 3
 
 
 def test_a_success_in_between_starts_the_count_anew(manifest: Manifest) -> None:
@@ -58,12 +62,12 @@ def test_a_video_that_gets_through_shows_that_the_failed_ones_are_bad_files(mani
     assert manifest.breakers.all() == []
     for delay_s in (30, 60):
         clock.pass_s(delay_s)
-        again = manifest.jobs.claim("worker", 20)
+        again = manifest.jobs.claim(ClaimRequest("worker", 20))
         assert len(again) == FAILURES_TO_OPEN + 1
         for job in again:
             fail(manifest, job, TRANSIENT, stage="montage")
         assert not any(breaker.until for breaker in manifest.breakers.all())
-    assert manifest.jobs.counts()[JobKind.PROCESSING][State.FAILED] == FAILURES_TO_OPEN + 1
+    assert manifest.jobs.counts()[State.FAILED] == FAILURES_TO_OPEN + 1
 
 
 def test_a_success_that_found_the_stage_done_proves_nothing(manifest: Manifest) -> None:
@@ -77,24 +81,24 @@ def test_while_a_stage_fails_for_everyone_each_video_keeps_its_attempts(manifest
     _fail_in_a_row(manifest, 2 * FAILURES_TO_OPEN, "montage")
     for pause_s in (FIRST_PAUSE_S, 2 * FIRST_PAUSE_S):
         clock.pass_s(pause_s - 1)
-        assert manifest.jobs.claim("worker", 20) == []
+        assert manifest.jobs.claim(ClaimRequest("worker", 20)) == []
         clock.pass_s(1)
-        (probe,) = manifest.jobs.claim("worker", 20)
-        assert manifest.jobs.claim("another", 20) == []
+        (probe,) = manifest.jobs.claim(ClaimRequest("worker", 20))
+        assert manifest.jobs.claim(ClaimRequest("another", 20)) == []
         fail(manifest, probe, TRANSIENT, stage="montage")
     assert sum(job.attempt_count for job in manifest.jobs.list()) == 2 * FAILURES_TO_OPEN + 2
     clock.pass_s(4 * FIRST_PAUSE_S)
     succeed(manifest, claim(manifest))
     assert manifest.breakers.all() == []
-    assert len(manifest.jobs.claim("worker", 20)) == 2 * FAILURES_TO_OPEN - 1
+    assert len(manifest.jobs.claim(ClaimRequest("worker", 20))) == 2 * FAILURES_TO_OPEN - 1
 
 
 def test_the_failed_ones_that_may_try_do_not_hide_those_that_never_failed(manifest: Manifest, clock: Clock) -> None:
     _fail_in_a_row(manifest, 2 * FAILURES_TO_OPEN, "montage")
     clock.pass_s(FIRST_PAUSE_S)
     add(manifest, "fresh")
-    assert [job.subject for job in manifest.jobs.due(2)][-1] == "/games/fresh"
-    assert [job.subject for job in manifest.jobs.claim("worker", 2)][-1] == "/games/fresh"
+    assert [job.subject for job in manifest.jobs.due(ClaimRequest("worker", 2))][-1] == "/games/fresh"
+    assert [job.subject for job in manifest.jobs.claim(ClaimRequest("worker", 2))][-1] == "/games/fresh"
 
 
 def test_a_drive_that_cannot_be_read_is_judged_by_its_own_library(manifest: Manifest, clock: Clock) -> None:
@@ -115,7 +119,7 @@ def test_a_success_elsewhere_does_not_end_a_pause(manifest: Manifest, clock: Clo
     fail(manifest, claim(manifest), ENVIRONMENTAL, "library_offline")
     add(manifest, "good", library="/talks")
     clock.pass_s(FIRST_PAUSE_S)
-    succeed(manifest, manifest.jobs.claim("worker", 1, job_ids=[manifest.jobs.list()[-1].job_id])[0])
+    succeed(manifest, manifest.jobs.claim(ClaimRequest("worker", 1, job_ids=[manifest.jobs.list()[-1].job_id]))[0])
     assert len(manifest.breakers.all()) == 1
 
 
@@ -131,7 +135,7 @@ def test_a_full_disk_pauses_everything_at_once(manifest: Manifest) -> None:
     add(manifest, "b", library="/talks")
     fail(manifest, claim(manifest), ENVIRONMENTAL, "disk_full")
     assert manifest.breakers.all()[0].scope == "everything"
-    assert manifest.jobs.claim("worker") == []
+    assert manifest.jobs.claim(ClaimRequest("worker")) == []
 
 
 def test_an_unplugged_drive_pauses_its_library_at_once(manifest: Manifest) -> None:
@@ -139,7 +143,7 @@ def test_an_unplugged_drive_pauses_its_library_at_once(manifest: Manifest) -> No
     add(manifest, "b", library="/talks")
     fail(manifest, claim(manifest), ENVIRONMENTAL, "library_offline")
     assert manifest.breakers.all()[0].scope == "library:/usb"
-    assert [job.subject for job in manifest.jobs.claim("worker", 9)] == ["/talks/b"]
+    assert [job.subject for job in manifest.jobs.claim(ClaimRequest("worker", 9))] == ["/talks/b"]
 
 
 @pytest.mark.parametrize("code", ["disk_full", "library_offline"])
@@ -147,14 +151,14 @@ def test_when_a_pause_is_over_exactly_one_job_may_try(manifest: Manifest, clock:
     add(manifest, *NAMES)
     fail(manifest, claim(manifest), ENVIRONMENTAL, code)
     clock.pass_s(FIRST_PAUSE_S - 1)
-    assert manifest.jobs.claim("worker", 5) == []
+    assert manifest.jobs.claim(ClaimRequest("worker", 5)) == []
     clock.pass_s(1)
-    (probe,) = manifest.jobs.claim("worker", 5)
-    assert manifest.jobs.claim("another", 5) == []
+    (probe,) = manifest.jobs.claim(ClaimRequest("worker", 5))
+    assert manifest.jobs.claim(ClaimRequest("another", 5)) == []
     assert manifest.breakers.all()[0].probe == probe.job_id
     succeed(manifest, probe)
     assert manifest.breakers.all() == []
-    assert len(manifest.jobs.claim("worker", 5)) == 5
+    assert len(manifest.jobs.claim(ClaimRequest("worker", 5))) == 5
 
 
 def test_a_probe_of_one_library_lets_the_others_flow(manifest: Manifest, clock: Clock) -> None:
@@ -162,7 +166,7 @@ def test_a_probe_of_one_library_lets_the_others_flow(manifest: Manifest, clock: 
     add(manifest, "b", "c", library="/talks")
     fail(manifest, claim(manifest), ENVIRONMENTAL, "library_offline")
     clock.pass_s(FIRST_PAUSE_S)
-    first = manifest.jobs.claim("worker", 20)
+    first = manifest.jobs.claim(ClaimRequest("worker", 20))
     assert [job.library for job in first] == ["/usb", "/talks", "/talks"]
 
 
@@ -193,13 +197,13 @@ def test_a_probe_that_proves_nothing_makes_way_for_the_next(manifest: Manifest, 
             fail(manifest, probe, PERMANENT, "no_audio")
         case "rescue":
             manifest.jobs.rescue(["worker"])
-    assert len(manifest.jobs.claim("worker", 5)) == 1
-    assert manifest.jobs.claim("worker", 5) == []
+    assert len(manifest.jobs.claim(ClaimRequest("worker", 5))) == 1
+    assert manifest.jobs.claim(ClaimRequest("worker", 5)) == []
 
 
 def test_those_who_were_running_when_it_opened_do_not_prolong_the_pause(manifest: Manifest) -> None:
     add(manifest, *NAMES)
-    running = manifest.jobs.claim("worker", 4)
+    running = manifest.jobs.claim(ClaimRequest("worker", 4))
     fail(manifest, running[0], ENVIRONMENTAL, "disk_full")
     until = manifest.breakers.all()[0].until
     for job in running[1:]:
@@ -210,14 +214,14 @@ def test_those_who_were_running_when_it_opened_do_not_prolong_the_pause(manifest
 
 def test_a_success_during_a_pause_does_not_end_it(manifest: Manifest) -> None:
     add(manifest, *NAMES)
-    failing, good = manifest.jobs.claim("worker", 2)
+    failing, good = manifest.jobs.claim(ClaimRequest("worker", 2))
     fail(manifest, failing, ENVIRONMENTAL, "disk_full")
     succeed(manifest, good)
-    assert manifest.jobs.claim("worker") == []
+    assert manifest.jobs.claim(ClaimRequest("worker")) == []
 
 
 def test_a_person_may_end_every_pause(manifest: Manifest, clock: Clock) -> None:
     add(manifest, *NAMES)
     fail(manifest, claim(manifest), ENVIRONMENTAL, "disk_full")
     assert manifest.breakers.close() == 1
-    assert len(manifest.jobs.claim("worker", 3)) == 3
+    assert len(manifest.jobs.claim(ClaimRequest("worker", 3))) == 3

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from content_pipeline.job_kinds import CALIBRATION
 from content_pipeline.manifest.calibrations import Applied
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobKind, JobRequest, Result
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.model import ClaimRequest, Job, JobRequest, Result
 from content_pipeline.manifest.schema import videos
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.manifest.videos import KnownVideo
@@ -27,12 +28,12 @@ def see(manifest: Manifest, root: Path, name: str, key: str) -> None:
 
 
 def ask(manifest: Manifest, library: Path = A, **wish: float) -> Job:
-    request = JobRequest(str(library), str(library), JobKind.CALIBRATION, options={"calibration": wish})
+    request = JobRequest(str(library), str(library), CALIBRATION, options={"calibration": wish})
     return manifest.jobs.ask(request, "asked for")
 
 
 def claim(manifest: Manifest, worker: str = "worker") -> Job:
-    (job,) = manifest.jobs.claim(worker, kind=JobKind.CALIBRATION, now_due=True)
+    (job,) = manifest.jobs.claim(ClaimRequest(worker, kind=CALIBRATION, ignore_backoff=True))
     return job
 
 
@@ -170,7 +171,7 @@ def test_a_reset_wins_over_a_calibration_that_is_being_made(manifest: Manifest) 
 
 def test_whoever_asks_and_claims_gets_what_was_asked_or_is_shown_who_works_on_it(manifest: Manifest) -> None:
     def asked(value: float, worker: str) -> tuple[Job, Job | None]:
-        request = JobRequest(str(A), str(A), JobKind.CALIBRATION, options={"calibration": {"values": [value]}})
+        request = JobRequest(str(A), str(A), CALIBRATION, options={"calibration": {"values": [value]}})
         return manifest.jobs.ask_and_claim(request, "asked for", worker)
 
     ask(manifest, montage_s=60)  # another's wish that waits gives way
@@ -188,11 +189,13 @@ def test_whoever_asks_and_claims_gets_what_was_asked_or_is_shown_who_works_on_it
 def test_whoever_works_on_videos_never_gets_a_calibration(manifest: Manifest) -> None:
     calibration = ask(manifest)
     (video,) = add(manifest, "one.mp4")
-    assert [job.job_id for job in manifest.jobs.due(10)] == [video]
+    assert [job.job_id for job in manifest.jobs.due(ClaimRequest("worker", 10))] == [video]
     assert claim_video(manifest).job_id == video
-    assert manifest.jobs.claim("worker") == []
-    assert manifest.jobs.claim("worker", job_ids=[calibration.job_id]) == []
-    assert [job.job_id for job in manifest.jobs.due(10, kind=JobKind.CALIBRATION)] == [calibration.job_id]
+    assert manifest.jobs.claim(ClaimRequest("worker")) == []
+    assert manifest.jobs.claim(ClaimRequest("worker", job_ids=[calibration.job_id])) == []
+    assert [job.job_id for job in manifest.jobs.due(ClaimRequest("worker", 10, kind=CALIBRATION))] == [
+        calibration.job_id
+    ]
 
 
 def test_asking_again_puts_the_new_wish_in_place_of_the_old(manifest: Manifest) -> None:
@@ -226,7 +229,7 @@ def test_asking_for_what_is_being_done_changes_nothing(manifest: Manifest) -> No
     running = claim(manifest)
     again = ask(manifest, per_hour=5)
     assert (again.status, again.options) == (State.RUNNING, {"calibration": {"montage_s": 60}})
-    assert manifest.jobs.claim("other", kind=JobKind.CALIBRATION, now_due=True) == []
+    assert manifest.jobs.claim(ClaimRequest("other", kind=CALIBRATION, ignore_backoff=True)) == []
     manifest.calibrations.succeed_job(running.lease, Result(), None)
     assert moves(manifest, running.job_id) == ["pending->pending", "pending->running", "running->succeeded"]
     assert manifest.jobs.history(running.job_id)[0].reason == "asked for"

@@ -19,7 +19,7 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobKind, Result
+from content_pipeline.manifest.model import ClaimRequest, JobFailure, Result
 from content_pipeline.manifest.schema import state_transitions
 from content_pipeline.manifest.transitions import fenced_job
 from content_pipeline_tests.conformance import workers
@@ -81,7 +81,7 @@ def _seconds_of_all_jobs(url: str, jobs: int) -> float:
         processes = [_started(workers.work_until_done, url, f"worker {n}", 1 + n % 4) for n in range(PROCESSES)]
         assert _joined(processes, 1000) == [0] * PROCESSES
         took_s = time.monotonic() - began
-        counts = manifest.jobs.counts()[JobKind.PROCESSING]
+        counts = manifest.jobs.counts()
         assert {state: number for state, number in counts.items() if number} == {State.SUCCEEDED: jobs}
         assert _transitions(manifest) == 2 * jobs
         assert all(job.claim_count == 1 for job in manifest.jobs.list())
@@ -122,7 +122,7 @@ def test_a_worker_killed_inside_a_transaction_leaves_no_trace(url: str) -> None:
         assert _joined([doomed]) == [-signal.SIGKILL]
         # On Postgres the server takes a moment to notice.
         eventually(
-            lambda: manifest.jobs.claim("next", 2, job_ids=[job.job_id for job in manifest.jobs.list()]),
+            lambda: manifest.jobs.claim(ClaimRequest("next", 2, job_ids=[job.job_id for job in manifest.jobs.list()])),
             "jobs can be claimed",
         )
         manifest.jobs.rescue(["next"])
@@ -149,11 +149,11 @@ def test_workers_killed_at_any_moment_lose_nothing(url: str) -> None:
             manifest.jobs.rescue(names)
             assert manifest.jobs.workers() == []
             assert manifest.check() == []
-        assert sum(manifest.jobs.counts()[JobKind.PROCESSING].values()) == 200 * rounds
+        assert sum(manifest.jobs.counts().values()) == 200 * rounds
 
 
 def _succeeded(manifest: Manifest) -> int:
-    return manifest.jobs.counts()[JobKind.PROCESSING][State.SUCCEEDED]
+    return manifest.jobs.counts()[State.SUCCEEDED]
 
 
 def _has_succeeded(manifest: Manifest, number: int) -> bool:
@@ -199,7 +199,7 @@ def test_asking_for_the_same_in_different_orders_at_once_is_asking_once(url: str
         barrier = fork.Barrier(4)
         processes = [_started(_ask_for, url, number, barrier) for number in range(4)]
         assert _joined(processes) == [0] * 4
-        assert sum(manifest.jobs.counts()[JobKind.PROCESSING].values()) == 5 * 1500
+        assert sum(manifest.jobs.counts().values()) == 5 * 1500
         assert manifest.check() == []
 
 
@@ -214,7 +214,7 @@ def _ask_for(url: str, number: int, barrier: Any) -> None:
 def test_when_a_pause_is_over_one_of_many_processes_tries(url: str) -> None:
     with opened(url, None) as manifest:
         manifest.jobs.enqueue(many(50))
-        manifest.jobs.fail(claim(manifest).lease, "disk_full", "full", RetryPolicy.ENVIRONMENTAL)
+        manifest.jobs.fail(claim(manifest).lease, JobFailure("disk_full", "full", RetryPolicy.ENVIRONMENTAL))
         with database_of(manifest).engine.connect() as connection:
             connection.exec_driver_sql("UPDATE breakers SET until = '2026-01-01 00:00:00'")
             connection.commit()
@@ -228,4 +228,4 @@ def _try(url: str, barrier: Any, mouth: Connection) -> None:
     manifest = Manifest(open_engine(url))
     manifest.jobs.counts()
     barrier.wait(60)
-    mouth.send(len(manifest.jobs.claim("worker", 5)))
+    mouth.send(len(manifest.jobs.claim(ClaimRequest("worker", 5))))

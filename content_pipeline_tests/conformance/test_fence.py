@@ -12,7 +12,7 @@ import pytest
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, Lease, Renewal, Result
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, Lease, Renewal, Result
 from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, succeed
@@ -23,6 +23,10 @@ Write = Callable[[Manifest, Lease], object]
 FILE = Publication(Path("/out/a.mp4"), "a-key", "montage.mp4", "0" * 64)
 
 
+def _failing(code: str, policy: RetryPolicy) -> Write:
+    return lambda manifest, lease: manifest.jobs.fail(lease, JobFailure(code, "no", policy))
+
+
 WRITES: dict[str, Write] = {
     "report_progress": lambda manifest, lease: manifest.jobs.report_progress(lease, {"percent": 50}),
     "report_run": lambda manifest, lease: manifest.jobs.report_run(lease, "run", "key"),
@@ -30,8 +34,8 @@ WRITES: dict[str, Write] = {
     "announce": lambda manifest, lease: manifest.publications.under(lease).announce([FILE]),
     "settle": lambda manifest, lease: manifest.publications.under(lease).settle([FILE], []),
     "succeed": lambda manifest, lease: manifest.jobs.succeed(lease, Result(results={"mine": 1})),
-    "fail": lambda manifest, lease: manifest.jobs.fail(lease, "disk_full", "no", RetryPolicy.ENVIRONMENTAL),
-    "fail for good": lambda manifest, lease: manifest.jobs.fail(lease, "no_audio", "no", RetryPolicy.PERMANENT),
+    "fail": _failing("disk_full", RetryPolicy.ENVIRONMENTAL),
+    "fail for good": _failing("no_audio", RetryPolicy.PERMANENT),
     "crashed": lambda manifest, lease: manifest.jobs.crashed(lease, "died"),
     "release": lambda manifest, lease: manifest.jobs.release(lease, "stopping"),
     "stop_cancelled": lambda manifest, lease: manifest.jobs.stop_cancelled(lease),
@@ -113,7 +117,7 @@ def test_a_late_worker_may_still_finish_what_nobody_else_was_given(manifest: Man
 
 def test_renewing_keeps_the_leases_named_and_no_others(manifest: Manifest, clock: Clock) -> None:
     add(manifest, "a", "b", "c")
-    kept, forgotten, lost = manifest.jobs.claim("worker", 3)
+    kept, forgotten, lost = manifest.jobs.claim(ClaimRequest("worker", 3))
     succeed(manifest, lost)
     clock.pass_s(60)
     renewal = manifest.jobs.renew("worker", [kept.lease, lost.lease])

@@ -9,10 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from content_pipeline.errors import RetryPolicy
+from content_pipeline.job_kinds import CALIBRATION, PROCESSING
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import FINISHED, IllegalMove, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobKind, JobRequest
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.model import ClaimRequest, JobRequest
 from content_pipeline.manifest.schema import videos
 from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline_tests.conformance.manifests import (
@@ -49,7 +50,7 @@ def _in_every_state(manifest: Manifest) -> dict[State, str]:
     manifest.jobs.cancel(JobFilter(job_ids=[ids[State.CANCELLED]]))
     manifest.jobs.discard(JobFilter(job_ids=[ids[State.DISCARDED]]))
     manifest.jobs.resume(JobFilter(job_ids=[ids[State.DIRTY]]))
-    succeed(manifest, manifest.jobs.claim("worker", job_ids=[ids[State.DIRTY]])[0])
+    succeed(manifest, manifest.jobs.claim(ClaimRequest("worker", job_ids=[ids[State.DIRTY]]))[0])
     manifest.jobs.mark_dirty(JobFilter(job_ids=[ids[State.DIRTY]]), "changed")
     assert {state: manifest.jobs.get(job_id).status for state, job_id in ids.items()} == {
         state: state for state in State
@@ -122,8 +123,8 @@ def test_a_retry_may_be_about_a_kind_of_error_or_a_time(manifest: Manifest, cloc
 def test_an_order_may_be_about_a_library_or_a_queue(manifest: Manifest) -> None:
     add(manifest, "a", library="/games")
     add(manifest, "b", library="/talks")
-    add(manifest, "c", library="/talks", kind=JobKind.CALIBRATION)
-    assert manifest.jobs.cancel(JobFilter(library="/talks", kind=JobKind.PROCESSING)) == (1, 0)
+    add(manifest, "c", library="/talks", kind=CALIBRATION)
+    assert manifest.jobs.cancel(JobFilter(library="/talks", kind=PROCESSING)) == (1, 0)
     assert [job.subject for job in manifest.jobs.list(JobFilter(status=State.CANCELLED))] == ["/talks/b"]
 
 
@@ -133,10 +134,10 @@ def test_an_order_may_be_about_more_jobs_than_a_statement_takes(manifest: Manife
     assert manifest.jobs.cancel() == (600, 0)
     assert manifest.jobs.resume(JobFilter(job_ids=ids)) == 600
     assert len(manifest.jobs.list(JobFilter(job_ids=ids), limit=5, offset=300)) == 5
-    assert len(manifest.jobs.claim("worker", 600)) == 600
+    assert len(manifest.jobs.claim(ClaimRequest("worker", 600))) == 600
     assert len(manifest.jobs.rescue(["worker"])) == 600
     assert manifest.jobs.clear(JobFilter(job_ids=ids)) == 600
-    assert manifest.jobs.counts()[JobKind.PROCESSING][State.PENDING] == 0
+    assert manifest.jobs.counts()[State.PENDING] == 0
 
 
 def test_a_spoilt_job_keeps_what_it_made_until_it_is_made_anew(manifest: Manifest) -> None:
@@ -218,7 +219,7 @@ def test_pruning_forgets_the_history_of_cleared_jobs(manifest: Manifest, clock: 
 
 
 def test_pruning_keeps_a_calibration_whose_subject_is_no_video(manifest: Manifest, clock: Clock) -> None:
-    manifest.jobs.enqueue([JobRequest("/games", "/games", JobKind.CALIBRATION)])
-    succeed(manifest, manifest.jobs.claim("worker", kind=JobKind.CALIBRATION)[0])
+    manifest.jobs.enqueue([JobRequest("/games", "/games", CALIBRATION)])
+    succeed(manifest, manifest.jobs.claim(ClaimRequest("worker", kind=CALIBRATION))[0])
     clock.pass_s(10)
     assert manifest.prune(clock.time)["jobs"] == 0

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from content_pipeline.errors import DatabaseAway, DatabaseBusy, DatabaseReadOnly, ManifestDamaged, PipelineError
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobRequest, Result
+from content_pipeline.manifest.model import ClaimRequest, JobRequest, Result
 from content_pipeline_tests.conformance import postgres
 from content_pipeline_tests.conformance.manifests import database_of
 from content_pipeline_tests.conformance.postgres import Server
@@ -123,7 +123,7 @@ def test_a_patient_operation_waits_until_the_trouble_is_over(
 
 
 def claim_and_succeed(manifest: Manifest) -> None:
-    (job,) = manifest.jobs.claim("worker")
+    (job,) = manifest.jobs.claim(ClaimRequest("worker"))
     manifest.jobs.succeed(job.lease, Result())
 
 
@@ -146,7 +146,7 @@ def test_work_goes_on_while_statements_or_connections_are_cut_off(
 
 
 def work(manifest: Manifest) -> None:
-    while jobs := manifest.jobs.claim("worker", 5):
+    while jobs := manifest.jobs.claim(ClaimRequest("worker", 5)):
         for job in jobs:
             manifest.jobs.succeed(job.lease, Result())
 

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest.claim import due_query
 from content_pipeline.manifest.counts import counts_query
 from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobKind
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.model import ClaimRequest
 from content_pipeline.manifest.rescue import orphans_query
 from content_pipeline.manifest.schema import job_items
 from content_pipeline_tests.conformance.manifests import Clock, database_of, many, plan_of
@@ -22,8 +23,8 @@ from content_pipeline_tests.conformance.manifests import Clock, database_of, man
 ROWS = 20_000
 
 QUERIES: dict[str, tuple[str, Callable[[Transaction], sa.Select[Any]]]] = {
-    "claim": ("jobs_to_claim", lambda tx: due_query(tx, JobKind.PROCESSING, State.PENDING).limit(1)),
-    "claim of dirty": ("jobs_to_claim", lambda tx: due_query(tx, JobKind.PROCESSING, State.DIRTY).limit(1)),
+    "claim": ("jobs_to_claim", lambda tx: due_query(tx, ClaimRequest("w"), State.PENDING).limit(1)),
+    "claim of dirty": ("jobs_to_claim", lambda tx: due_query(tx, ClaimRequest("w"), State.DIRTY).limit(1)),
     "rescue": ("jobs_to_rescue", orphans_query),
     "jobs of a worker": (
         "jobs_of_worker",
@@ -32,7 +33,7 @@ QUERIES: dict[str, tuple[str, Callable[[Transaction], sa.Select[Any]]]] = {
     "subject": (
         "one_job_per_subject",
         lambda tx: sa.select(job_items).where(
-            job_items.c.kind == JobKind.PROCESSING, job_items.c.subject == "/games/000001.mp4"
+            job_items.c.kind == PROCESSING, job_items.c.subject == "/games/000001.mp4"
         ),
     ),
 }
@@ -41,7 +42,7 @@ SQLITE_NAMES = {"one_job_per_subject": "sqlite_autoindex_job_items"}
 
 def test_claim_rescue_and_counts_use_their_indexes(manifest: Manifest, clock: Clock) -> None:
     manifest.jobs.enqueue(many(ROWS))
-    jobs = manifest.jobs.claim("worker", 1000)
+    jobs = manifest.jobs.claim(ClaimRequest("worker", 1000))
     manifest.jobs.cancel(JobFilter(job_ids=[job.job_id for job in manifest.jobs.list(limit=3000, offset=5000)]))
     clock.pass_s(1)
     with database_of(manifest).engine.connect() as connection:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from content_pipeline.errors import RetryPolicy
+from content_pipeline.job_kinds import CALIBRATION, PROCESSING
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobKind, JobRequest
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.model import JobRequest
 from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline.manifest.videos import KnownVideo, Rename
 from content_pipeline_tests.conformance.manifests import Clock, add, claim, dump, fail, many, succeed
@@ -19,17 +20,19 @@ from content_pipeline_tests.conformance.manifests import Clock, add, claim, dump
 
 def test_counts_say_how_many_jobs_are_in_each_state_of_each_queue(manifest: Manifest) -> None:
     add(manifest, "a", "b", "c", "d")
-    add(manifest, "speech", kind=JobKind.CALIBRATION)
+    add(manifest, "speech", kind=CALIBRATION)
     succeed(manifest, claim(manifest))
     fail(manifest, claim(manifest), RetryPolicy.PERMANENT)
     claim(manifest)
-    counts = manifest.jobs.counts()
-    assert set(counts) == set(JobKind) and all(set(states) == set(State) for states in counts.values())
-    here = {state: number for state, number in counts[JobKind.PROCESSING].items() if number}
+    counts = manifest.jobs.counts_by_kind()
+    assert counts[PROCESSING] == manifest.jobs.counts() and counts[CALIBRATION] == manifest.jobs.counts(CALIBRATION)
+    assert set(counts) == {PROCESSING, CALIBRATION} and all(set(states) == set(State) for states in counts.values())
+    here = {state: number for state, number in counts[PROCESSING].items() if number}
     assert here == {State.PENDING: 1, State.RUNNING: 1, State.SUCCEEDED: 1, State.FAILED: 1}
-    assert counts[JobKind.CALIBRATION][State.PENDING] == 1
+    assert counts[CALIBRATION][State.PENDING] == 1
     manifest.jobs.clear(JobFilter(status=State.FAILED))
-    assert manifest.jobs.counts()[JobKind.PROCESSING][State.FAILED] == 0
+    assert manifest.jobs.counts()[State.FAILED] == 0
+    assert manifest.jobs.counts("never used") == dict.fromkeys(State, 0)
 
 
 def test_a_page_follows_the_one_before_with_nothing_lost_or_doubled(manifest: Manifest) -> None:
@@ -54,7 +57,7 @@ def test_a_list_may_be_narrowed(manifest: Manifest, clock: Clock) -> None:
     ]
     for job_filter in narrowed:
         assert [job.subject for job in manifest.jobs.list(job_filter)] == ["/games/a"]
-    assert manifest.jobs.list(JobFilter(kind=JobKind.CALIBRATION)) == []
+    assert manifest.jobs.list(JobFilter(kind=CALIBRATION)) == []
 
 
 def test_a_job_is_found_by_the_beginning_of_its_id(manifest: Manifest) -> None:
@@ -80,9 +83,9 @@ def test_a_beginning_of_several_ids_is_refused(manifest: Manifest) -> None:
 
 def test_a_job_is_found_by_its_subject(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a")
-    found = manifest.jobs.find(JobKind.PROCESSING, "/games/a")
+    found = manifest.jobs.find(PROCESSING, "/games/a")
     assert found is not None and found.job_id == job_id
-    assert manifest.jobs.find(JobKind.CALIBRATION, "/games/a") is None
+    assert manifest.jobs.find(CALIBRATION, "/games/a") is None
 
 
 def test_the_history_says_who_did_what_when_and_why(manifest: Manifest, clock: Clock) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.model import ClaimRequest
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, moves
 
 
@@ -41,7 +42,7 @@ def test_a_job_that_waits_long_is_never_rescued(manifest: Manifest, clock: Clock
 
 def test_the_jobs_of_a_worker_known_to_be_dead_are_rescued_at_once(manifest: Manifest) -> None:
     add(manifest, "a", "b", "c")
-    of_the_dead = {job.job_id for job in manifest.jobs.claim("dead", 2)}
+    of_the_dead = {job.job_id for job in manifest.jobs.claim(ClaimRequest("dead", 2))}
     claim(manifest, "alive")
     assert sorted(manifest.jobs.workers()) == ["alive", "dead"]
     assert {job.job_id for job in manifest.jobs.rescue(["dead", "unheard of"])} == of_the_dead
@@ -83,7 +84,7 @@ def test_a_job_that_took_two_workers_with_it_is_quarantined(manifest: Manifest) 
         manifest.jobs.crashed(claim(manifest, "watched").lease, "killed by SIGSEGV")
     job = manifest.jobs.get(job_id)
     assert (job.status, job.error_code, job.crash_count) == (State.FAILED, "crashed", 2)
-    assert manifest.jobs.claim("next") == []
+    assert manifest.jobs.claim(ClaimRequest("next")) == []
     assert manifest.jobs.retry() == 1
     assert claim(manifest).crash_count == 0
 

@@ -8,10 +8,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from content_pipeline.job_kinds import PROCESSING
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobKind, Result
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.model import Result
 from content_pipeline.manifest.restore import Made, Remembered, Restored
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline_tests.conformance.manifests import START, Clock, add, claim, dump, moves, succeed
@@ -42,7 +43,7 @@ def test_what_was_done_is_succeeded_again_with_a_line_that_says_why(manifest: Ma
     assert restore(manifest, *lost) == Restored(videos=3, jobs=2)
     assert set(manifest.videos.all()) == {one.video for one in lost}
     assert manifest.recipes.all() == {"c" * 64: {"settings": {}, "versions": {}}}
-    job = manifest.jobs.find(JobKind.PROCESSING, "/games/a")
+    job = manifest.jobs.find(PROCESSING, "/games/a")
     assert job is not None
     assert (job.status, job.library, job.video_key, job.run_id) == (State.SUCCEEDED, "/games", "a-0", "run")
     assert (job.completed_at, job.claim_count, job.attempt_count) == (BEFORE, 0, 0)
@@ -50,7 +51,7 @@ def test_what_was_done_is_succeeded_again_with_a_line_that_says_why(manifest: Ma
         assert getattr(job, name) == getattr(RESULT, name)
     (line,) = manifest.jobs.history(job.job_id)
     assert (line.from_state, line.to_state, line.reason) == (State.PENDING, State.SUCCEEDED, REASON)
-    assert manifest.jobs.counts()[JobKind.PROCESSING][State.SUCCEEDED] == 2
+    assert manifest.jobs.counts()[State.SUCCEEDED] == 2
 
 
 def test_twice_is_once(manifest: Manifest, clock: Clock) -> None:

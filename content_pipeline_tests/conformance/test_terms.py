@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from content_pipeline.errors import RetryPolicy
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobRequest, Result, Terms
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.model import ClaimRequest, JobRequest, Result, Terms
 from content_pipeline_tests.conformance.manifests import add, claim, fail, moves, succeed
 
 FIRST = {"output_dir": "/one", "settings": {"output.max_segments": 1}}
@@ -44,13 +44,18 @@ def test_options_and_force_are_read_back_as_they_were_given(manifest: Manifest) 
     (plain,) = add(manifest, "plain")
     assert (manifest.jobs.get(asked).options, manifest.jobs.get(asked).force_id) == (odd, FORCE)
     assert (manifest.jobs.get(plain).options, manifest.jobs.get(plain).force_id) == (None, None)
-    assert {job.job_id: job.options for job in manifest.jobs.claim("worker", 2)} == {asked: odd, plain: None}
+    assert {job.job_id: job.options for job in manifest.jobs.claim(ClaimRequest("worker", 2))} == {
+        asked: odd,
+        plain: None,
+    }
 
 
 def test_a_claim_names_the_settings_of_each_job(manifest: Manifest) -> None:
     add(manifest, "a", "b", options=FIRST)
     add(manifest, "c")
-    claimed = manifest.jobs.claim("worker", 3, hash_of=lambda job: "own" if job.options else "settings")
+    claimed = manifest.jobs.claim(
+        ClaimRequest("worker", 3, config_hash_of=lambda job: "own" if job.options else "settings")
+    )
     assert [job.config_hash for job in claimed] == ["own", "own", "settings"]
     assert [manifest.jobs.get(job.job_id) for job in claimed] == claimed
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from content_pipeline.errors import RetryPolicy
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import Move, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.model import JobFailure
 from content_pipeline.manifest.transitions import ERROR_LENGTH, SNIPPET_LENGTH
 from content_pipeline_tests.conformance.manifests import Clock, add, claim, fail, moves, succeed
 
@@ -157,7 +158,7 @@ def test_a_success_stands_although_a_stop_was_asked_for(manifest: Manifest) -> N
 )
 def test_any_error_text_can_be_kept(manifest: Manifest, message: str) -> None:
     (job_id,) = add(manifest, "a")
-    manifest.jobs.fail(claim(manifest).lease, "internal_error" * 10, message, RetryPolicy.TRANSIENT)
+    manifest.jobs.fail(claim(manifest).lease, JobFailure("internal_error" * 10, message, RetryPolicy.TRANSIENT))
     kept = manifest.jobs.get(job_id).last_error
     assert kept is not None and 0 < len(kept) <= ERROR_LENGTH
     snippet = manifest.jobs.history(job_id)[-1].error_snippet

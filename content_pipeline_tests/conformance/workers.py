@@ -11,7 +11,7 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobKind, Result
+from content_pipeline.manifest.model import ClaimRequest, JobFailure, Result
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import database_of
 
@@ -20,17 +20,17 @@ def work_until_done(url: str, name: str, batch: int) -> None:
     """Claim and succeed until nothing waits."""
     manifest = Manifest(open_engine(url))
     while True:
-        jobs = manifest.jobs.claim(name, batch)
+        jobs = manifest.jobs.claim(ClaimRequest(name, batch))
         for job in jobs:
             manifest.jobs.succeed(job.lease, Result(results={"by": name}))
-        if not jobs and manifest.jobs.counts()[JobKind.PROCESSING][State.PENDING] == 0:
+        if not jobs and manifest.jobs.counts()[State.PENDING] == 0:
             return
 
 
 def claim_and_stop(url: str, lease_s: float, say: Connection) -> None:
     """Claim a job and stop like a machine put to sleep; when woken, try every write, and tell which were refused."""
     manifest = Manifest(open_engine(url), lease_s=lease_s)
-    (job,) = manifest.jobs.claim("sleeper")
+    (job,) = manifest.jobs.claim(ClaimRequest("sleeper"))
     say.send(job.job_id)
     os.kill(os.getpid(), signal.SIGSTOP)
     lease = job.lease
@@ -39,7 +39,7 @@ def claim_and_stop(url: str, lease_s: float, say: Connection) -> None:
         "run": lambda: manifest.jobs.report_run(lease, "late"),
         "publish": lambda: manifest.publications.under(lease).check_lease(),
         "succeed": lambda: manifest.jobs.succeed(lease, Result(results={"by": "sleeper"})),
-        "fail": lambda: manifest.jobs.fail(lease, "late", "late", RetryPolicy.PERMANENT),
+        "fail": lambda: manifest.jobs.fail(lease, JobFailure("late", "late", RetryPolicy.PERMANENT)),
         "crashed": lambda: manifest.jobs.crashed(lease, "late"),
         "release": lambda: manifest.jobs.release(lease, "late"),
         "cancel": lambda: manifest.jobs.stop_cancelled(lease),
@@ -65,7 +65,7 @@ def hold_a_transaction_open(url: str, say: Connection) -> None:
         from content_pipeline.manifest.model import JobRequest
 
         intake.enqueue(tx, [JobRequest(f"/lost/{number}", "/lost") for number in range(2000)])
-        claiming.claim(tx, "doomed", 50, JobKind.PROCESSING, 90.0, None)
+        claiming.claim(tx, ClaimRequest("doomed", 50), 90.0)
         say.send("inside")
         signal.pause()
 
@@ -75,5 +75,5 @@ def crash_again_and_again(url: str, name: str, say: Connection) -> None:
     manifest = Manifest(open_engine(url))
     say.send(name)
     while True:
-        for job in manifest.jobs.claim(name, 3):
+        for job in manifest.jobs.claim(ClaimRequest(name, 3)):
             manifest.jobs.succeed(job.lease, Result())

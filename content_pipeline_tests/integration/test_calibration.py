@@ -25,13 +25,14 @@ from content_pipeline.errors import BadSettings, NoCurves, RetryPolicy, UnknownL
 from content_pipeline.execution.calibrating import BeingCalibrated, Calibrated, Calibrator, Paused, Stopped
 from content_pipeline.execution.names import CALIBRATE_LIBRARY
 from content_pipeline.execution.outcome import Outcome
+from content_pipeline.job_kinds import CALIBRATION
 from content_pipeline.library.keys import library_key
 from content_pipeline.library.plan import Action
 from content_pipeline.library.scan import scan
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import Job, JobKind
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.services.processing import Batch
 from content_pipeline.settings import Settings, load
 from content_pipeline_tests.helpers import samples
@@ -103,7 +104,7 @@ def calibrate(project: Project, folder: str = "library", **changed: Any) -> floa
 
 
 def job_of(project: Project, folder: str = "library") -> Job:
-    job = calibrator(project).manifest.jobs.find(JobKind.CALIBRATION, str(project.library.parent / folder))
+    job = calibrator(project).manifest.jobs.find(CALIBRATION, str(project.library.parent / folder))
     assert job is not None
     return job
 
@@ -199,7 +200,7 @@ def test_the_same_inputs_give_the_same_calibration_and_looking_applies_nothing(t
     again = calibrator(two_libraries).look(two_libraries.library)
     assert (first.reused, again.reused, first.key) == (False, True, again.key)
     assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
-    assert calibrator(two_libraries).manifest.jobs.find(JobKind.CALIBRATION, str(two_libraries.library)) is None
+    assert calibrator(two_libraries).manifest.jobs.find(CALIBRATION, str(two_libraries.library)) is None
     found = again.artifact.read_json("calibration.json")["inputs"]
     assert [video["video"] for video in found["videos"]] == [process(two_libraries)["game.mp4"].key]
 
@@ -233,7 +234,7 @@ def test_what_cannot_be_calibrated_is_refused_by_name(two_libraries: Project, bu
         calibrate(two_libraries, "elsewhere/inner")
     with pytest.raises(BadSettings, match=r"rms_threshold.*less than or equal to 10"):
         calibrate(two_libraries, calibration__setting="rms_threshold", calibration__values="0.1,11")
-    assert calibrator(two_libraries).manifest.jobs.find(JobKind.CALIBRATION, str(two_libraries.library)) is None
+    assert calibrator(two_libraries).manifest.jobs.find(CALIBRATION, str(two_libraries.library)) is None
     shutil.rmtree(two_libraries.settings().state_dir / "artifacts" / "energy")
     with pytest.raises(NoCurves, match="no video has curves yet"):
         calibrate(two_libraries, **NOTHING)
@@ -269,7 +270,7 @@ def test_two_do_not_calibrate_one_library_at_a_time(two_libraries: Project) -> N
     manifest = calibrator(two_libraries).manifest
     calibrate(two_libraries)
     manifest.jobs.mark_dirty(JobFilter(job_ids=[job_of(two_libraries).job_id]), "again")
-    (held,) = manifest.jobs.claim("another host:x:1:1", kind=JobKind.CALIBRATION)
+    (held,) = manifest.jobs.claim(ClaimRequest("another host:x:1:1", kind=CALIBRATION))
     with pytest.raises(BeingCalibrated, match="another host"):
         calibrate(two_libraries, **NOTHING)
     manifest.jobs.release(held.lease, "given back")
@@ -280,7 +281,7 @@ def test_a_cancelled_calibration_stops_and_applies_nothing(two_libraries: Projec
     manifest = calibrator(two_libraries).manifest
 
     def cancel(_stage: str, _fraction: float) -> None:
-        manifest.jobs.cancel(JobFilter(kind=JobKind.CALIBRATION))
+        manifest.jobs.cancel(JobFilter(kind=CALIBRATION))
 
     settings = settings_of(two_libraries, queue__heartbeat_s=1e-9, **NOTHING)
     with pytest.raises(Stopped):
@@ -294,7 +295,7 @@ def test_one_that_is_cancelled_after_its_last_heartbeat_applies_nothing_either(t
     manifest = calibrator(two_libraries).manifest
 
     def cancel(_stage: str, _fraction: float) -> None:
-        manifest.jobs.cancel(JobFilter(kind=JobKind.CALIBRATION))
+        manifest.jobs.cancel(JobFilter(kind=CALIBRATION))
 
     settings = settings_of(two_libraries, queue__heartbeat_s=29, **NOTHING)
     with pytest.raises(Stopped):
@@ -326,8 +327,8 @@ def test_while_the_work_is_paused_a_calibration_waits_and_says_so(two_libraries:
     manifest = calibrator(two_libraries).manifest
     calibrate(two_libraries)
     manifest.jobs.mark_dirty(JobFilter(job_ids=[job_of(two_libraries).job_id]), "again")
-    (held,) = manifest.jobs.claim("worker", kind=JobKind.CALIBRATION)
-    manifest.jobs.fail(held.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
+    (held,) = manifest.jobs.claim(ClaimRequest("worker", kind=CALIBRATION))
+    manifest.jobs.fail(held.lease, JobFailure("disk_full", "no room", RetryPolicy.ENVIRONMENTAL))
     with pytest.raises(Paused, match="is waiting: work is paused"):
         calibrate(two_libraries, **NOTHING)
     assert job_of(two_libraries).options["calibration"]["values"] == [100.0]
@@ -451,7 +452,7 @@ def test_the_asset_calibrates_its_library_and_a_worker_that_was_warm_before_foll
     said = materialized(launched)
     assert (said["setting"], said["value"], said["applied"], said["videos"]) == ("sensitivity", 100, "yes", 1)
     assert [record.data["value"] for record in said["values"]] == [2.5, 100]
-    job = launched.manifest.jobs.find(JobKind.CALIBRATION, str(launched.library))
+    job = launched.manifest.jobs.find(CALIBRATION, str(launched.library))
     assert job is not None and job.status is State.SUCCEEDED
     launched.enqueue()
     (run,) = launched.launch_due().values()
@@ -470,12 +471,12 @@ def test_a_calibration_that_waits_is_delivered_by_a_run_with_what_was_asked_of_i
     request = Calibrator(asked, manifest)._request(launched.library)
     manifest.jobs.ask(request, "asked for by a test")
     with launched.instance() as instance:
-        (due,) = due_runs(launched.settings, instance, datetime.now(UTC), JobKind.CALIBRATION)
+        (due,) = due_runs(launched.settings, instance, datetime.now(UTC), CALIBRATION)
     assert due.partition_key == library_key(launched.library)
     assert launched.ends(launch(launched, due.tag)) is dg.DagsterRunStatus.SUCCESS
     assert materialized(launched)["value"] == 100
     with launched.instance() as instance:
-        assert due_runs(launched.settings, instance, datetime.now(UTC), JobKind.CALIBRATION) == []
+        assert due_runs(launched.settings, instance, datetime.now(UTC), CALIBRATION) == []
 
 
 def test_without_a_wish_the_asset_makes_the_table_and_says_why_nothing_is_applied(launched: LaunchedProject) -> None:

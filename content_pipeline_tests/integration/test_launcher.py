@@ -20,8 +20,9 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.launchers.local.reconcile import reconcile
 from content_pipeline.launchers.local.supervisor_process import ensure_supervisor
 from content_pipeline.library.recipe import recipe_of
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.model import ClaimRequest, JobFailure
 from content_pipeline.stage import VIDEO_STAGES
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.chaos import SIZE
@@ -179,8 +180,8 @@ def test_a_terminated_run_ends_as_cancelled_with_its_job_and_all_its_processes(l
 def test_a_run_that_has_to_wait_says_why(game: LaunchedProject) -> None:
     with game.instance() as instance:
         (due,) = due_runs(game.settings, instance, datetime.now(UTC))
-        (job,) = game.manifest.jobs.claim("somebody")
-        game.manifest.jobs.fail(job.lease, "disk_full", "no room", RetryPolicy.ENVIRONMENTAL)
+        (job,) = game.manifest.jobs.claim(ClaimRequest("somebody"))
+        game.manifest.jobs.fail(job.lease, JobFailure("disk_full", "no room", RetryPolicy.ENVIRONMENTAL))
         run = game._launch(instance, due.partition_key, f"{job.job_id}:{job.claim_count + 1}")
     eventually(lambda: any("Waiting: its job is waiting" in message for message in game.messages(run)), "it says why")
     with game.instance() as instance:

@@ -16,13 +16,14 @@ from content_pipeline.definitions import build_definitions
 from content_pipeline.defs.resources import open_stage_context
 from content_pipeline.errors import LibraryOffline
 from content_pipeline.execution.run_context import RunContext
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.library.plan import Action
 from content_pipeline.library.recipe import recipe_of
 from content_pipeline.library.scan import scan
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import JobKind, Lease, Result
+from content_pipeline.manifest.model import ClaimRequest, JobFailure, Lease, Result
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.services.processing import Batch
 from content_pipeline.settings import Settings
 from content_pipeline_tests.conformance.manifests import database_of
@@ -65,7 +66,7 @@ def pretend_processed(project: Project, number: int) -> list[Path]:
     batch.enqueue(scan(project.library, project.settings().library))
     store = batch.manifest.videos
     config_hash = recipe_of(project.settings()).config_hash
-    while jobs := batch.manifest.jobs.claim("test", 500):
+    while jobs := batch.manifest.jobs.claim(ClaimRequest("test", 500)):
         for job in jobs:
             path = Path(job.subject)
             store.save(KnownVideo(path, project.library, path.stem, str(Signature.of(path.stat())), "sha256:x", "y"))
@@ -107,7 +108,7 @@ def test_a_failed_video_is_left_until_something_changes(project: Project) -> Non
     assert project.process()["bad.mp4"].error_code == "not_a_video"
     again = project.process()["bad.mp4"]
     assert (again.status, again.error_code, again.stages) == ("failed", "not_a_video", {})
-    job = batch_of(project).manifest.jobs.find(JobKind.PROCESSING, str(project.library / "bad.mp4"))
+    job = batch_of(project).manifest.jobs.find(PROCESSING, str(project.library / "bad.mp4"))
     assert job.claim_count == 1
     (project.library / "bad.mp4").write_text("this is still no video")
     assert project.process()["bad.mp4"].error_code == "not_a_video"
@@ -126,7 +127,7 @@ def test_renaming_a_thousand_files_recomputes_nothing(project: Project) -> None:
     assert {outcome.status for outcome in outcomes.values()} == {"succeeded"}
     assert {how for outcome in outcomes.values() for how in outcome.stages.values()} == {"reused"}
     assert plan_of(project, library__recursive=True).renamed == ()
-    counts = batch_of(project).manifest.jobs.counts()[JobKind.PROCESSING]
+    counts = batch_of(project).manifest.jobs.counts()
     assert counts[State.SUCCEEDED] == sum(counts.values()) == 1000
 
 
@@ -180,7 +181,7 @@ def test_an_unmounted_library_is_one_pause_and_no_failure(processed: Project) ->
     with pytest.raises(LibraryOffline, match="the manifest knows 1 video there"):
         plan_of(processed)
     manifest = batch_of_known(processed)
-    assert manifest.jobs.counts()[JobKind.PROCESSING][State.FAILED] == 0
+    assert manifest.jobs.counts()[State.FAILED] == 0
     processed.library.rmdir()
     away.rename(processed.library)
     assert computed(processed.process()["game.mp4"]) == set()
@@ -203,7 +204,7 @@ def test_a_library_that_goes_away_while_jobs_wait_pauses_them_at_no_cost(project
     project.library.rename(project.library.with_name("away"))
     batch.work(build_definitions, jobs)
     manifest = batch.manifest
-    assert manifest.jobs.counts()[JobKind.PROCESSING][State.PENDING] == 3
+    assert manifest.jobs.counts()[State.PENDING] == 3
     assert {job.attempt_count for job in manifest.jobs.list()} == {0}
     (breaker,) = manifest.breakers.all()
     assert (breaker.scope, breaker.error_code) == (f"library:{project.library}", "library_offline")
@@ -271,8 +272,8 @@ def test_a_job_that_failed_for_a_while_is_tried_again_when_its_time_has_come(pro
     jobs = batch.enqueue(scan(project.library, project.settings().library))
     from content_pipeline.errors import RetryPolicy
 
-    (job,) = batch.manifest.jobs.claim("somebody", job_ids=jobs)
-    batch.manifest.jobs.fail(job.lease, "read_failed", "the share hiccuped", RetryPolicy.TRANSIENT)
+    (job,) = batch.manifest.jobs.claim(ClaimRequest("somebody", job_ids=jobs))
+    batch.manifest.jobs.fail(job.lease, JobFailure("read_failed", "the share hiccuped", RetryPolicy.TRANSIENT))
     with database_of(batch.manifest).engine.begin() as connection:  # no test waits for half a minute
         connection.exec_driver_sql("UPDATE job_items SET available_at = created_at")
     outcome = project.process()["game.mp4"]
@@ -308,7 +309,7 @@ def test_two_commands_on_one_folder_share_the_work(project: Project, short: Path
     for other in others:
         other.join(60)
     manifest = batch_of(project).manifest
-    assert manifest.jobs.counts()[JobKind.PROCESSING][State.SUCCEEDED] == 4
+    assert manifest.jobs.counts()[State.SUCCEEDED] == 4
     assert {job.claim_count for job in manifest.jobs.list()} == {1}
     assert sum(statuses.count("succeeded") for statuses in found) >= 4
     assert manifest.check() == []

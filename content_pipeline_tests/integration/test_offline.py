@@ -17,9 +17,9 @@ from content_pipeline.library.plan import BACK, Action
 from content_pipeline.library.presence import is_offline, is_there
 from content_pipeline.library.retention import forget_old
 from content_pipeline.library.scan import scan
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.media.source import Signature
 from content_pipeline.services.planning import Planner
 from content_pipeline.services.processing import Batch

@@ -28,10 +28,11 @@ from hypothesis.stateful import (
 )
 
 from content_pipeline.errors import RetryPolicy
+from content_pipeline.job_kinds import PROCESSING
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import IllegalMove, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobKind, JobRequest, Lease, Result, Terms
-from content_pipeline.manifest.operator_ops import JobFilter
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, Lease, Result, Terms
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, dump, manifest_url, opened
 from content_pipeline_tests.helpers.chaos import by_size
@@ -47,15 +48,19 @@ def _publish(manifest: Manifest, lease: Lease) -> None:
     manifest.publications.under(lease).check_lease()
 
 
+def _failing(code: str, policy: RetryPolicy) -> Callable[[Manifest, Lease], Any]:
+    return lambda manifest, lease: manifest.jobs.fail(lease, JobFailure(code, "no", policy))
+
+
 WRITES: dict[str, Callable[[Manifest, Lease], Any]] = {
     "report_progress": lambda manifest, lease: manifest.jobs.report_progress(lease, {"percent": 1}),
     "report_run": lambda manifest, lease: manifest.jobs.report_run(lease, "run"),
     "publish": _publish,
     "succeed": lambda manifest, lease: manifest.jobs.succeed(lease, Result(results={"by": lease.worker_id})),
-    "fail": lambda manifest, lease: manifest.jobs.fail(lease, "ffmpeg_failed", "no", RetryPolicy.TRANSIENT),
-    "fail for good": lambda manifest, lease: manifest.jobs.fail(lease, "no_audio", "no", RetryPolicy.PERMANENT),
-    "disk full": lambda manifest, lease: manifest.jobs.fail(lease, "disk_full", "no", RetryPolicy.ENVIRONMENTAL),
-    "offline": lambda manifest, lease: manifest.jobs.fail(lease, "library_offline", "no", RetryPolicy.ENVIRONMENTAL),
+    "fail": _failing("ffmpeg_failed", RetryPolicy.TRANSIENT),
+    "fail for good": _failing("no_audio", RetryPolicy.PERMANENT),
+    "disk full": _failing("disk_full", RetryPolicy.ENVIRONMENTAL),
+    "offline": _failing("library_offline", RetryPolicy.ENVIRONMENTAL),
     "release": lambda manifest, lease: manifest.jobs.release(lease, "stopping"),
     "crash": lambda manifest, lease: manifest.jobs.crashed(lease, "died"),
     "stop_cancelled": lambda manifest, lease: manifest.jobs.stop_cancelled(lease),
@@ -96,7 +101,7 @@ class TwoManifests(RuleBasedStateMachine):
         before = dump(self.both[0])
         given = [leases[-1 - back % len(leases)] for leases in self.leases]
         lease = given[0]
-        job = self.both[0].jobs.find(JobKind.PROCESSING, self.paths[lease.job_id])
+        job = self.both[0].jobs.find(PROCESSING, self.paths[lease.job_id])
         holds = job is not None and job.status is State.RUNNING and job.lease == lease
         said = [_said(partial(write, manifest, lease)) for manifest, lease in zip(self.both, given, strict=True)]
         assert said[0] == said[1]
@@ -105,11 +110,11 @@ class TwoManifests(RuleBasedStateMachine):
             assert dump(self.both[0]) == before
 
     def _which(self, manifest: Manifest, path: str | None) -> JobFilter:
-        job = None if path is None else manifest.jobs.find(JobKind.PROCESSING, path)
+        job = None if path is None else manifest.jobs.find(PROCESSING, path)
         return JobFilter() if job is None else JobFilter(job_ids=[job.job_id])
 
     def _ids(self, manifest: Manifest, path: str) -> list[str]:
-        job = manifest.jobs.find(JobKind.PROCESSING, path)
+        job = manifest.jobs.find(PROCESSING, path)
         return [] if job is None else [job.job_id]
 
     # --- work comes in, and into workers' hands
@@ -128,7 +133,7 @@ class TwoManifests(RuleBasedStateMachine):
 
     @rule(worker=st.sampled_from(WORKERS), number=st.integers(1, 3))
     def claim(self, worker: str, number: int) -> None:
-        claimed = [manifest.jobs.claim(worker, number) for manifest in self.both]
+        claimed = [manifest.jobs.claim(ClaimRequest(worker, number)) for manifest in self.both]
         assert [job.subject for job in claimed[0]] == [job.subject for job in claimed[1]]
         for side, jobs in enumerate(claimed):
             self.leases[side] += [job.lease for job in jobs]
@@ -192,7 +197,7 @@ class TwoManifests(RuleBasedStateMachine):
     @invariant()
     def no_job_is_lost(self) -> None:
         assert {job.subject for job in self.both[0].jobs.list()} == self.asked
-        assert sum(self.both[0].jobs.counts()[JobKind.PROCESSING].values()) == len(self.asked)
+        assert sum(self.both[0].jobs.counts().values()) == len(self.asked)
 
     @invariant()
     def both_are_the_same(self) -> None:

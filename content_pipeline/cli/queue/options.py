@@ -11,7 +11,7 @@ import click
 
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import print_note
-from content_pipeline.manifest.model import JobKind
+from content_pipeline.job_kinds import CALIBRATION, PROCESSING
 from content_pipeline.services.queueing import JobSelection, missing_manifest
 from content_pipeline.settings import Settings
 
@@ -34,7 +34,7 @@ def job_options(command: Command) -> Command:
         click.option("--library", help="Only jobs of this library (its folder)."),
         click.option("--since", help="Only jobs that changed in this time, e.g. 30m, 12h, 7d."),
         click.option("--error-code", help="Only jobs with this error code."),
-        click.option("--type", "kind", type=click.Choice([str(one) for one in JobKind]), help="Only this type."),
+        click.option("--type", "kind", type=click.Choice([PROCESSING, CALIBRATION]), help="Only this type."),
         click.argument("job_ids", nargs=-1),
     ):
         command = option(command)
@@ -56,10 +56,10 @@ def settings_with_note(given: dict[str, Any]) -> Settings:
 
 
 def selection_of(given: dict[str, Any]) -> JobSelection:
-    kind, library, since = given["kind"], given["library"], given["since"]
+    library, since = given["library"], given["since"]
     return JobSelection(
         job_ids=given["job_ids"],
-        kind=None if kind is None else JobKind(kind),
+        kind=given["kind"],
         library=None if library is None else Path(library),
         error_code=given["error_code"],
         since=None if since is None else duration(since),

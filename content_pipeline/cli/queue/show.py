@@ -11,7 +11,7 @@ from content_pipeline.cli.live import audio_track
 from content_pipeline.cli.printing import describe_target, print_document, print_result
 from content_pipeline.cli.queue.options import queue_options, settings_with_note
 from content_pipeline.errors import BadSettings, hint_for, printable
-from content_pipeline.manifest.model import JobKind
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.services import queueing
 from content_pipeline.services.queueing import STALE, JobHistory
 from content_pipeline.settings.job_options import JobOptions
@@ -52,7 +52,7 @@ def _lines(job: JobHistory) -> Iterator[str]:
 
 def _request(job: JobHistory) -> Iterator[str]:
     """What a command asked of it; a job that follows the settings has nothing to say."""
-    if job.kind is JobKind.PROCESSING and job.options is not None:
+    if job.kind == PROCESSING and job.options is not None:
         try:
             options = JobOptions.from_json(job.options)
         except BadSettings as error:

@@ -10,12 +10,13 @@ from content_pipeline.defs.boundary import boundary, materialized, picture
 from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import MissingFile, printable
+from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.library.keys import library_key
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobKind
+from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_in_a_child
-from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.settings import Settings
 from content_pipeline.stages.best_of import Library, Processed
 from content_pipeline.stages.best_of import best_of as run
@@ -65,7 +66,7 @@ def _processed(manifest: Manifest, key: str) -> tuple[Path, Sequence[Processed]]
     library = next((root for root in manifest.libraries.roots() if library_key(root) == key), None)
     if library is None:
         raise MissingFile(f"no library is known by the key {key}; process its folder first")
-    done = JobFilter(kind=JobKind.PROCESSING, library=str(library), status=State.SUCCEEDED)
+    done = JobFilter(kind=PROCESSING, library=str(library), status=State.SUCCEEDED)
     return library, [_as_processed(job) for job in manifest.jobs.list(done)]
 
 

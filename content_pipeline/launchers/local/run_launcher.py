@@ -24,8 +24,8 @@ from content_pipeline.dagster_runtime.runs import is_abandoned
 from content_pipeline.execution.names import parse_job_tag
 from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.launchers.local.supervisor_process import IDLE_S, ensure_supervisor
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.settings import load
 
 LAST_LINES_BYTES = 2000

@@ -34,9 +34,9 @@ from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
 from content_pipeline.launchers.local.abandoned_runs import adopt
 from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.launchers.local.supervisor_process import build
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.manifest.operator_ops import JobFilter
 from content_pipeline.settings import Settings, load
 
 ASK_AGAIN_S = 1.0

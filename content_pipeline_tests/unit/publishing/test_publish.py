@@ -14,7 +14,7 @@ import pytest
 from content_pipeline.artifacts import Artifact, ArtifactStore
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import JobRequest
+from content_pipeline.manifest.model import ClaimRequest, JobRequest
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.publishing import publish as publishing
 from content_pipeline.publishing import replace_file as replacing
@@ -432,7 +432,7 @@ def test_what_this_process_left_without_a_job_is_cleared_up_also_without_the_mar
 
 def test_who_lost_the_lease_publishes_and_removes_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.manifest.jobs.enqueue([JobRequest("/games/a.mp4", "/games")])
-    (late,) = desk.manifest.jobs.claim("late")
+    (late,) = desk.manifest.jobs.claim(ClaimRequest("late"))
     desk.publish("one")
     desk.records = desk.manifest.publications.under(late.lease)
 
@@ -441,7 +441,7 @@ def test_who_lost_the_lease_publishes_and_removes_nothing(desk: Desk, monkeypatc
         if point == wanted:
             monkeypatch.undo()
             desk.manifest.jobs.release(late.lease, "asleep")
-            (successor,) = desk.manifest.jobs.claim("successor")
+            (successor,) = desk.manifest.jobs.claim(ClaimRequest("successor"))
             mine = replace(desk)
             mine.records = desk.manifest.publications.under(successor.lease)
             mine.publish("one")
@@ -453,7 +453,7 @@ def test_who_lost_the_lease_publishes_and_removes_nothing(desk: Desk, monkeypatc
         with pytest.raises(LostLease):
             desk.publish(word)
         assert desk.files() == group("game", "one"), wanted
-        (late,) = desk.manifest.jobs.claim("late")
+        (late,) = desk.manifest.jobs.claim(ClaimRequest("late"))
         desk.records = desk.manifest.publications.under(late.lease)
 
 
