@@ -14,7 +14,7 @@ from content_pipeline.cli.reference import reference, walk
 from content_pipeline.settings import load
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def test_the_reference_is_up_to_date() -> None:
@@ -43,6 +43,14 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         linked = page.parent / target if target else page
         assert linked.exists(), target
         assert not heading or heading in _headings(linked), f"{target}#{heading}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_module_that_is_named_exists(page: Path) -> None:
+    """As a path from the root of the checkout, or from the package's folder."""
+    named = set(re.findall(r"(?<![\w/.-])((?:[\w.-]+/)+[\w-]+\.py)\b", page.read_text()))
+    folders = (ROOT, ROOT / "content_pipeline")
+    assert {path for path in named if not any((folder / path).is_file() for folder in folders)} == set()
 
 
 def _headings(page: Path) -> set[str]:
