@@ -16,7 +16,7 @@ from unittest import mock
 from bench.measure import Row
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, JobRequest, Result
+from content_pipeline.manifest.model import ClaimRequest, JobRequest, JobResult
 from content_pipeline_tests.conformance import postgres
 
 MANY, FEW = 100_000, 1_000
@@ -75,7 +75,7 @@ def _write_in_a_row(url: str, longest: Any) -> None:
         began = time.perf_counter()
         (job,) = manifest.jobs.claim(ClaimRequest("bench"))
         claimed = time.perf_counter()
-        manifest.jobs.succeed(job.lease, Result())
+        manifest.jobs.succeed(job.lease, JobResult())
         took_s += [claimed - began, time.perf_counter() - claimed]
     longest.put(max(took_s))
 
@@ -136,7 +136,7 @@ def _claim(manifest: Manifest) -> None:
 
 def _work(manifest: Manifest) -> None:
     for job in manifest.jobs.claim(ClaimRequest("bench")):
-        manifest.jobs.succeed(job.lease, Result())
+        manifest.jobs.succeed(job.lease, JobResult())
 
 
 def _plain_enqueue(url: str, number: int) -> float:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from bench.measure import patched_environment
 from content_pipeline.library.recipe import Recipe, recipe_of
-from content_pipeline.manifest.model import Result
+from content_pipeline.manifest.model import JobResult
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.manifest.restore import Made, Remembered
+from content_pipeline.manifest.restore import RecordedResult, RecordedVideo
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.media.source import Signature
 from content_pipeline.settings import Settings, load
@@ -44,7 +44,9 @@ def processed(library: Path, settings: Settings, count: int) -> list[str]:
     return [path.stem for path in paths]
 
 
-def _remembered(path: Path, library: Path, recipe: Recipe) -> Remembered:
+def _remembered(path: Path, library: Path, recipe: Recipe) -> RecordedVideo:
     now = datetime.now(UTC)
     video = KnownVideo(path, library, path.stem, str(Signature.of(path.stat())), "sha256:x", f"blake3:{path.stem}")
-    return Remembered(video, now, Made(Result(video_key=path.stem, config_hash=recipe.config_hash), now))
+    return RecordedVideo(
+        video, now, RecordedResult(JobResult(video_key=path.stem, config_hash=recipe.config_hash), now)
+    )

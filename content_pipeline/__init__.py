@@ -15,12 +15,12 @@ __all__ = [
     "JobFailure",
     "JobFilter",
     "JobRequest",
+    "JobResult",
     "Lease",
     "LostLease",
     "Manifest",
     "Outcome",
     "PipelineError",
-    "Result",
     "Results",
     "RetryPolicy",
     "Settings",
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from content_pipeline.manifest.job_filter import JobFilter
     from content_pipeline.manifest.lifecycle import State
     from content_pipeline.manifest.manifest import Manifest
-    from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, Lease, Result
+    from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, JobResult, Lease
     from content_pipeline.manifest.open import open_manifest
     from content_pipeline.manifest.transitions import LostLease
     from content_pipeline.scripting import process_folder
@@ -49,12 +49,12 @@ _HOMES = {
     "JobFailure": "manifest.model",
     "JobFilter": "manifest.job_filter",
     "JobRequest": "manifest.model",
+    "JobResult": "manifest.model",
     "Lease": "manifest.model",
     "LostLease": "manifest.transitions",
     "Manifest": "manifest.manifest",
     "Outcome": "execution.outcome",
     "PipelineError": "errors",
-    "Result": "manifest.model",
     "Results": "services.results",
     "RetryPolicy": "errors",
     "Settings": "settings",

@@ -12,7 +12,7 @@ from content_pipeline.errors import PipelineError, printable
 from content_pipeline.settings import Settings, flatten
 
 if TYPE_CHECKING:
-    from content_pipeline.manifest.calibrations import Applied
+    from content_pipeline.manifest.calibrations import AppliedCalibration
 
 
 @click.group()
@@ -51,7 +51,7 @@ def show(as_json: bool, config_file: str | None, state_dir: str | None, assignme
         print_result(f"Calibrated: {one.name} {one.value:g} for {printable(one.library)}{how}")
 
 
-def _applied(settings: Settings) -> list[Applied]:
+def _applied(settings: Settings) -> list[AppliedCalibration]:
     """What libraries have in place of the settings. No manifest is made for it, and one that fails hides no setting."""
     from content_pipeline.manifest.database import Access
     from content_pipeline.manifest.open import open_manifest
@@ -63,7 +63,7 @@ def _applied(settings: Settings) -> list[Applied]:
         return []
 
 
-def _as_document(applied: Applied, settings: Settings) -> dict[str, Any]:
+def _as_document(applied: AppliedCalibration, settings: Settings) -> dict[str, Any]:
     return {
         "library": printable(applied.library),
         "setting": applied.name,

@@ -14,7 +14,7 @@ from content_pipeline.dagster_runtime import records
 from content_pipeline.dagster_runtime.records import Finished, Record
 from content_pipeline.execution.names import VIDEO_PARTITIONS
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.restore import Remembered
+from content_pipeline.manifest.restore import RecordedVideo
 from content_pipeline.manifest.statements import in_chunks
 from content_pipeline.stage import VIDEO_STAGES
 
@@ -89,7 +89,7 @@ def _restore(
     for key, record in _records(instance, "montage", whole, latest):
         if (montage := _understood(records.read_montage, record)) is not None:
             montages[key] = montage
-    lost: dict[str, list[Remembered]] = {}
+    lost: dict[str, list[RecordedVideo]] = {}
     for key, record in _records(instance, "fingerprint", keys, latest):
         lost[key] = _understood(lambda one: records.remembered(one, montages.get(str(one.partition_key))), record) or []
     recipes = {montage.config_hash: montage.recipe for montage in montages.values()}

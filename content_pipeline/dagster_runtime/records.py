@@ -14,9 +14,9 @@ from content_pipeline.dagster_runtime.names import DATA_VERSION_TAG
 from content_pipeline.execution.active_job import SHOWN_FACTS
 from content_pipeline.library.plan import OWN_COPIES
 from content_pipeline.library.recipe import Recipe
-from content_pipeline.manifest.model import Result
+from content_pipeline.manifest.model import JobResult
 from content_pipeline.manifest.publications import Publication
-from content_pipeline.manifest.restore import Made, Remembered
+from content_pipeline.manifest.restore import RecordedResult, RecordedVideo
 from content_pipeline.manifest.schema import PathText
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.stages.context import StageResult
@@ -90,9 +90,9 @@ class Finished:
     notes: Sequence[str] = ()
     own_copies: bool = False
 
-    def made(self, file: KnownVideo) -> Made:
+    def made(self, file: KnownVideo) -> RecordedResult:
         paths = {PathText.original(left["path"]): left for left in self.outputs}
-        result = Result(
+        result = JobResult(
             video_key=file.key,
             input_hash_quick=file.quick,
             input_hash_full=file.full,
@@ -108,7 +108,7 @@ class Finished:
                 OWN_COPIES: self.own_copies,
             },
         )
-        return Made(result, self.at, self.run_id, self._published(file.key))
+        return RecordedResult(result, self.at, self.run_id, self._published(file.key))
 
     def _published(self, key: str) -> list[Publication]:
         return [
@@ -164,12 +164,12 @@ def _from_outputs(outputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def remembered(fingerprint: Record, montage: Finished | None) -> list[Remembered]:
+def remembered(fingerprint: Record, montage: Finished | None) -> list[RecordedVideo]:
     """A video's files, and what was made of them if the montage is of what they hold."""
     same = montage is not None and montage.stage_keys.get("fingerprint") == data_version(fingerprint)
     finished = montage if same else None
     return [
-        Remembered(file, moment(fingerprint), None if finished is None else finished.made(file))
+        RecordedVideo(file, moment(fingerprint), None if finished is None else finished.made(file))
         for file in read_files(fingerprint)
     ]
 

@@ -8,7 +8,7 @@ from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY
 from content_pipeline.errors import PipelineError, printable
 from content_pipeline.execution.run_context import current_run
 from content_pipeline.library.scan import scan
-from content_pipeline.manifest.model import Terms
+from content_pipeline.manifest.model import JobTerms
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services import upkeep
 from content_pipeline.services.planning import Planner, output_ownership
@@ -25,7 +25,7 @@ def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
     @dg.op
     def enqueue_dirty_videos(context: dg.OpExecutionContext) -> None:
         """Plans every watched folder; the jobs wait for the quiet hours."""
-        planner = Planner(settings, Terms(priority=BACKFILL_PRIORITY))
+        planner = Planner(settings, JobTerms(priority=BACKFILL_PRIORITY))
         for folder in settings.library.folders:
             try:
                 found = planner.enqueue(scan(folder, settings.library, output_ownership(settings)))

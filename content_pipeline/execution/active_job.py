@@ -9,7 +9,7 @@ from typing import Any
 from content_pipeline.execution.outcome import Outcome
 from content_pipeline.execution.runs import RunStatus
 from content_pipeline.library.plan import OWN_COPIES
-from content_pipeline.manifest.model import Job, Result
+from content_pipeline.manifest.model import Job, JobResult
 from content_pipeline.stage import VIDEO_STAGES
 
 SHOWN_FACTS = ("highlights", "events", "clips", "montage_s", "track", "tracks")
@@ -109,8 +109,8 @@ class ActiveJob:
         self.hashes = message["outputs"]
         self.cost[message["stage"]] = {**message["cost"], "bytes": self.input_bytes}
 
-    def result(self) -> Result:
-        return Result(
+    def result(self) -> JobResult:
+        return JobResult(
             video_key=self.outcome.key,
             input_hash_quick=self.quick,
             input_hash_full=self.full,

@@ -29,10 +29,10 @@ from content_pipeline.failpoints import reached
 from content_pipeline.job_kinds import CALIBRATION
 from content_pipeline.library.keys import canonical_path
 from content_pipeline.library.recipe import calibrated_recipe
-from content_pipeline.manifest.calibrations import Applied
+from content_pipeline.manifest.calibrations import AppliedCalibration
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, Lease, Result
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, JobResult, Lease
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.settings import Settings
 from content_pipeline.stage import StageName
@@ -66,7 +66,7 @@ class Calibrated:
     """What came of it: `applied` is None when no value was chosen, for want of a target or of a difference."""
 
     result: StageResult
-    applied: Applied | None
+    applied: AppliedCalibration | None
 
     @property
     def document(self) -> CalibrationDocument:
@@ -223,14 +223,14 @@ def _stopped(lease: Lease) -> Stopped:
     return Stopped(f"the calibration (job {lease.job_id}) was cancelled")
 
 
-def _as_applied(library: str, settings: Settings, result: StageResult) -> Applied | None:
+def _as_applied(library: str, settings: Settings, result: StageResult) -> AppliedCalibration | None:
     value, setting = result.artifact.facts["value"], settings.calibration.setting
-    return None if value is None else Applied(library, settings.detection.preset, setting, value, result.key)
+    return None if value is None else AppliedCalibration(library, settings.detection.preset, setting, value, result.key)
 
 
-def _result(result: StageResult, applied: Applied | None, meter: Meter) -> Result:
+def _result(result: StageResult, applied: AppliedCalibration | None, meter: Meter) -> JobResult:
     found = CalibrationDocument.of(result.artifact)
-    return Result(
+    return JobResult(
         stage_keys={STAGE: result.key},
         results=CalibrationResults.of(found, applied is not None).model_dump(mode="json"),
         cost={STAGE: {**meter.spent(), "reused": result.reused}},

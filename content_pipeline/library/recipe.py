@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from content_pipeline.manifest.calibrations import Applied
+from content_pipeline.manifest.calibrations import AppliedCalibration
 from content_pipeline.settings import Settings
 from content_pipeline.stage import VIDEO_STAGES, StageName, parts_of, spec_of, video_stages_and_parts
 from content_pipeline.system.hashing import digest_of
@@ -51,7 +51,7 @@ def recipe_of(settings: Settings, calibrated: frozenset[str] = frozenset()) -> R
     )
 
 
-def calibrated_recipe(settings: Settings, applied: Applied) -> Recipe:
+def calibrated_recipe(settings: Settings, applied: AppliedCalibration) -> Recipe:
     """What the videos of a calibrated library are made with."""
     calibrated = frozenset({applied.name}) if applied.counts_for(settings) else frozenset[str]()
     return recipe_of(applied.onto(settings), calibrated)

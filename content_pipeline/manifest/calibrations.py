@@ -17,7 +17,7 @@ from content_pipeline.manifest import worker_ops
 from content_pipeline.manifest.database import Database, Transaction
 from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.job_filter import JobFilter
-from content_pipeline.manifest.model import Lease, Result
+from content_pipeline.manifest.model import JobResult, Lease
 from content_pipeline.manifest.operator_ops import cancel
 from content_pipeline.manifest.schema import calibrations as table
 from content_pipeline.manifest.schema import videos
@@ -27,7 +27,7 @@ from content_pipeline.settings import Settings
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedCalibration:
     """`key` names the artifact that says how the value was found; `preset` the detector that it was found for."""
 
     library: str
@@ -55,10 +55,10 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class Reset:
+class CalibrationReset:
     """What a reset found: what counted until then, how many that waited are cancelled, and how many are to stop."""
 
-    was_applied: Applied | None
+    was_applied: AppliedCalibration | None
     cancelled: int
     asked_to_stop: int
 
@@ -74,22 +74,22 @@ class Calibrations:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def all(self) -> list[Applied]:
+    def all(self) -> list[AppliedCalibration]:
         with self._database.connect() as connection:
             found = connection.execute(sa.select(table).order_by(table.c.library))
-            return [Applied(**row._mapping) for row in found]
+            return [AppliedCalibration(**row._mapping) for row in found]
 
-    def of_library(self, library: Path) -> Applied | None:
+    def of_library(self, library: Path) -> AppliedCalibration | None:
         return self._first(sa.select(table).where(table.c.library == str(library)))
 
-    def of_video(self, video_key: str) -> Applied | None:
+    def of_video(self, video_key: str) -> AppliedCalibration | None:
         of_it = sa.select(table).join(videos, videos.c.root == table.c.library).where(videos.c.key == video_key)
         return self._first(of_it.where(sa.not_(videos.c.offline)).order_by(table.c.library).limit(1))
 
-    def of_videos(self) -> dict[str, Applied]:
+    def of_videos(self) -> dict[str, AppliedCalibration]:
         """The same for every video that follows one, by key."""
         with self._database.connect() as connection:
-            known = {row.library: Applied(**row._mapping) for row in connection.execute(sa.select(table))}
+            known = {row.library: AppliedCalibration(**row._mapping) for row in connection.execute(sa.select(table))}
             if not known:
                 return {}
             first = sa.select(videos.c.key, sa.func.min(videos.c.root)).where(
@@ -102,7 +102,7 @@ class Calibrations:
         applied = self.of_video(video_key)
         return settings if applied is None else applied.onto(settings)
 
-    def succeed_job(self, lease: Lease, result: Result, applied: Applied | None) -> bool:
+    def succeed_job(self, lease: Lease, result: JobResult, applied: AppliedCalibration | None) -> bool:
         """End a calibration's job and apply what it found, atomically.
 
         False when it was to stop: then it is cancelled, for whoever asked was told that nothing would be applied.
@@ -116,27 +116,27 @@ class Calibrations:
                 _apply(tx, applied)
             return True
 
-    def reset(self, library: str) -> Reset:
+    def reset(self, library: str) -> CalibrationReset:
         """Go by the settings again: no calibration counts that was applied, waits or is being made."""
         with self._database.transaction() as tx:
             cancelled, asked_to_stop = cancel(tx, JobFilter(kind=CALIBRATION, library=library))
-            return Reset(_forget(tx, library), cancelled, asked_to_stop)
+            return CalibrationReset(_forget(tx, library), cancelled, asked_to_stop)
 
-    def _first(self, query: sa.Select[Any]) -> Applied | None:
+    def _first(self, query: sa.Select[Any]) -> AppliedCalibration | None:
         with self._database.connect() as connection:
             row = connection.execute(query).first()
-        return None if row is None else Applied(**row._mapping)
+        return None if row is None else AppliedCalibration(**row._mapping)
 
 
-def _forget(tx: Transaction, library: str) -> Applied | None:
+def _forget(tx: Transaction, library: str) -> AppliedCalibration | None:
     """The settings count again; returns what counted until then."""
     its = table.c.library == library
     row = tx.connection.execute(sa.select(table).where(its)).first()
     tx.connection.execute(sa.delete(table).where(its))
-    return None if row is None else Applied(**row._mapping)
+    return None if row is None else AppliedCalibration(**row._mapping)
 
 
-def _apply(tx: Transaction, applied: Applied) -> None:
+def _apply(tx: Transaction, applied: AppliedCalibration) -> None:
     """Takes the place of what was applied to the library before."""
     values = {**asdict(applied), "applied_at": tx.now}
     statement = insert_for(tx.connection, table).values(values)

@@ -25,14 +25,14 @@ from content_pipeline.manifest.model import (
     Job,
     JobFailure,
     JobRequest,
+    JobResult,
     JobSummary,
+    JobTerms,
     Lease,
     Renewal,
-    Result,
-    Terms,
     Transition,
 )
-from content_pipeline.manifest.retry import Decision
+from content_pipeline.manifest.retry import RetryDecision
 from content_pipeline.manifest.schema import attempts, job_items, state_transitions
 from content_pipeline.manifest.statements import below, in_chunks
 from content_pipeline.manifest.transitions import UnknownJob, as_job, fenced_job
@@ -76,7 +76,7 @@ class Jobs:
         with self._database.transaction() as tx:
             return operator_ops.ask(tx, request, reason)
 
-    def ask_again(self, job_ids: Sequence[str], reason: str, terms: Terms) -> None:
+    def ask_again(self, job_ids: Sequence[str], reason: str, terms: JobTerms) -> None:
         with self._database.transaction() as tx:
             operator_ops.ask_again(tx, job_ids, reason, terms)
 
@@ -105,12 +105,12 @@ class Jobs:
         with self._database.transaction() as tx:
             worker_ops.report_run(tx, lease, run_id, video_key)
 
-    def succeed(self, lease: Lease, result: Result, claimed: Job | None = None) -> None:
+    def succeed(self, lease: Lease, result: JobResult, claimed: Job | None = None) -> None:
         """`claimed`: the job as it was when the work began. Asked for on other terms since, it is dirty at once."""
         with self._database.transaction() as tx:
             worker_ops.succeed(tx, lease, result, claimed)
 
-    def fail(self, lease: Lease, failure: JobFailure) -> Decision:
+    def fail(self, lease: Lease, failure: JobFailure) -> RetryDecision:
         with self._database.transaction() as tx:
             return worker_ops.fail(tx, lease, failure, self._random)
 

@@ -22,7 +22,7 @@ from content_pipeline.manifest.model import LEASE_S
 from content_pipeline.manifest.prune import prune
 from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.recipes import Recipes
-from content_pipeline.manifest.restore import Remembered, Restored
+from content_pipeline.manifest.restore import RecordedVideo, RestoreCounts
 from content_pipeline.manifest.schema import calibrations, job_items, metadata
 from content_pipeline.manifest.videos import Videos
 
@@ -84,6 +84,8 @@ class Manifest:
             for table in reversed(metadata.sorted_tables):
                 tx.connection.execute(sa.delete(table))
 
-    def restore(self, remembered: Sequence[Remembered], recipes: Mapping[str, dict[str, Any]], reason: str) -> Restored:
+    def restore(
+        self, remembered: Sequence[RecordedVideo], recipes: Mapping[str, dict[str, Any]], reason: str
+    ) -> RestoreCounts:
         with self._database.transaction() as tx:
             return restoring.restore(tx, remembered, recipes, reason)

@@ -36,7 +36,7 @@ class JobRequest:
 
 
 @dataclass(frozen=True)
-class Terms:
+class JobTerms:
     """What jobs that are asked for are to be done with, in place of what was asked before.
 
     Without `options` they follow the settings as they are when they run. `force_id` names a wish that nothing older
@@ -181,7 +181,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Result:
+class JobResult:
     """What a success leaves behind. Every output exists, was fsynced and hashed before this is said."""
 
     video_key: str | None = None

@@ -12,7 +12,7 @@ from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.enqueue import enqueue
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import CLAIMABLE, MOVES, IllegalMove, Move, State
-from content_pipeline.manifest.model import Job, JobRequest, Terms
+from content_pipeline.manifest.model import Job, JobRequest, JobTerms
 from content_pipeline.manifest.schema import job_items
 from content_pipeline.manifest.statements import in_chunks, locked
 from content_pipeline.manifest.transitions import FRESH, UnknownJob, as_job, delete, lock_jobs, move
@@ -67,7 +67,7 @@ def ask(tx: Transaction, request: JobRequest, reason: str) -> Job:
     return job
 
 
-def ask_again(tx: Transaction, job_ids: Sequence[str], reason: str, terms: Terms) -> None:
+def ask_again(tx: Transaction, job_ids: Sequence[str], reason: str, terms: JobTerms) -> None:
     """Have these jobs done on these terms, whatever became of them since they were looked at.
 
     What succeeded or failed goes back to work. What waits goes on waiting, on the new terms; what runs is done on

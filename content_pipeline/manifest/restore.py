@@ -14,7 +14,7 @@ from content_pipeline.manifest import publications
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import Move, State, after
-from content_pipeline.manifest.model import JobRequest, Result
+from content_pipeline.manifest.model import JobRequest, JobResult
 from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.recipes import add_recipes
 from content_pipeline.manifest.schema import PathText, job_items, state_transitions, videos
@@ -24,26 +24,26 @@ from content_pipeline.manifest.videos import KnownVideo
 
 
 @dataclass(frozen=True)
-class Made:
+class RecordedResult:
     """What was last made of a video, when, and by which run."""
 
-    result: Result
+    result: JobResult
     at: datetime
     run_id: str | None = None
     publications: Sequence[Publication] = ()
 
 
 @dataclass(frozen=True)
-class Remembered:
+class RecordedVideo:
     """A file as another record remembers it; `made` is None when its video was not finished."""
 
     video: KnownVideo
     seen_at: datetime
-    made: Made | None = None
+    made: RecordedResult | None = None
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoreCounts:
     """How many rows were added."""
 
     videos: int = 0
@@ -51,8 +51,8 @@ class Restored:
 
 
 def restore(
-    tx: Transaction, remembered: Sequence[Remembered], recipes: Mapping[str, dict[str, Any]], reason: str
-) -> Restored:
+    tx: Transaction, remembered: Sequence[RecordedVideo], recipes: Mapping[str, dict[str, Any]], reason: str
+) -> RestoreCounts:
     """Add what is missing. Of several memories of one path the first counts, so give the newest first.
 
     A job is added only along with its file: of a path that is known already the manifest knows better.
@@ -67,10 +67,10 @@ def restore(
         done = [one for one in some if one.made is not None and str(one.video.path) in paths]
         publications.restore(tx, [(file, one.made.at) for one in some if one.made for file in one.made.publications])
         added, jobs = added + len(paths), jobs + (_add_jobs(tx, done, reason) if done else 0)
-    return Restored(added, jobs)
+    return RestoreCounts(added, jobs)
 
 
-def _add_videos(tx: Transaction, lost: Sequence[Remembered]) -> set[str]:
+def _add_videos(tx: Transaction, lost: Sequence[RecordedVideo]) -> set[str]:
     """Returns the paths that were unknown."""
     insert = insert_for(tx.connection, videos).on_conflict_do_nothing(index_elements=["path"])
     rows = [
@@ -89,7 +89,7 @@ def _add_videos(tx: Transaction, lost: Sequence[Remembered]) -> set[str]:
     return set(tx.connection.execute(insert.returning(videos.c.path), rows).scalars())
 
 
-def _add_jobs(tx: Transaction, lost: Sequence[Remembered], reason: str) -> int:
+def _add_jobs(tx: Transaction, lost: Sequence[RecordedVideo], reason: str) -> int:
     """Jobs that begin and end here; each with the line of history that says why. Returns how many are new."""
     rows = [row for one in lost if (row := _job(tx, one)) is not None]
     statement = insert_for(tx.connection, job_items).on_conflict_do_nothing(index_elements=["kind", "subject"])
@@ -101,7 +101,7 @@ def _add_jobs(tx: Transaction, lost: Sequence[Remembered], reason: str) -> int:
     return len(history)
 
 
-def _job(tx: Transaction, one: Remembered) -> dict[str, Any] | None:
+def _job(tx: Transaction, one: RecordedVideo) -> dict[str, Any] | None:
     if one.made is None:
         return None
     request = JobRequest(str(one.video.path), str(one.video.root))

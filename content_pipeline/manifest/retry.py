@@ -15,7 +15,7 @@ JITTER = 0.1
 
 
 @dataclass(frozen=True)
-class Decision:
+class RetryDecision:
     """`refund`: the attempt is not counted, for the job was not to blame."""
 
     move: Move
@@ -24,30 +24,30 @@ class Decision:
     reason: str
 
 
-def after_error(policy: RetryPolicy, attempts: int, max_attempts: int, random: Callable[[], float]) -> Decision:
+def after_error(policy: RetryPolicy, attempts: int, max_attempts: int, random: Callable[[], float]) -> RetryDecision:
     """`attempts` counts the one that just failed; `random` gives numbers in [0, 1)."""
     if policy is RetryPolicy.PERMANENT:
-        return Decision(Move.FAIL, 0.0, False, "the error is permanent")
+        return RetryDecision(Move.FAIL, 0.0, False, "the error is permanent")
     if policy is RetryPolicy.ENVIRONMENTAL:
-        return Decision(
+        return RetryDecision(
             Move.POSTPONE,
             PAUSE_S,
             True,
             "the environment has a problem (disk, network or database); the attempt is not counted",
         )
     if attempts >= max_attempts:
-        return Decision(Move.FAIL, 0.0, False, f"{attempts} of {max_attempts} attempts failed")
+        return RetryDecision(Move.FAIL, 0.0, False, f"{attempts} of {max_attempts} attempts failed")
     delay_s = backoff_s(attempts, random)
-    return Decision(
+    return RetryDecision(
         Move.POSTPONE, delay_s, False, f"attempt {attempts} of {max_attempts} failed; retried in {delay_s:.0f} s"
     )
 
 
-def after_crash(crashes: int, max_crashes: int) -> Decision:
+def after_crash(crashes: int, max_crashes: int) -> RetryDecision:
     """`crashes` counts the one that just happened. The attempt is refunded: crashes have a budget of their own."""
     if crashes >= max_crashes:
-        return Decision(Move.QUARANTINE, 0.0, True, f"its worker died {crashes} times")
-    return Decision(
+        return RetryDecision(Move.QUARANTINE, 0.0, True, f"its worker died {crashes} times")
+    return RetryDecision(
         Move.RESCUE, 0.0, True, f"its worker died ({crashes} of {max_crashes} times before it is marked failed)"
     )
 

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from content_pipeline.manifest import breakers
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import MOVES, Move, State
-from content_pipeline.manifest.model import Job, JobFailure, Lease, Renewal, Result
-from content_pipeline.manifest.retry import Decision, after_error
+from content_pipeline.manifest.model import Job, JobFailure, JobResult, Lease, Renewal
+from content_pipeline.manifest.retry import RetryDecision, after_error
 from content_pipeline.manifest.schema import attempts, job_items
 from content_pipeline.manifest.statements import clean, in_chunks, locked
 from content_pipeline.manifest.transitions import (
@@ -75,7 +75,7 @@ def report_run(tx: Transaction, lease: Lease, run_id: str, video_key: str | None
     tx.connection.execute(sa.update(attempts).where(*of_this_attempt).values(run_id=run_id))
 
 
-def succeed(tx: Transaction, lease: Lease, result: Result, claimed: Job | None = None) -> None:
+def succeed(tx: Transaction, lease: Lease, result: JobResult, claimed: Job | None = None) -> None:
     """What was asked for meanwhile, on other terms than the work began with (`claimed`), is not lost: it waits."""
     job = fenced_job(tx, lease)
     as_asked = claimed is None or (job.options, job.force_id) == (claimed.options, claimed.force_id)
@@ -91,7 +91,7 @@ def succeed(tx: Transaction, lease: Lease, result: Result, claimed: Job | None =
         )
 
 
-def fail(tx: Transaction, lease: Lease, failure: JobFailure, random: Callable[[], float]) -> Decision:
+def fail(tx: Transaction, lease: Lease, failure: JobFailure, random: Callable[[], float]) -> RetryDecision:
     job = fenced_job(tx, lease)
     breakers.note_failure(tx, job, failure)
     decision = after_error(failure.policy, job.attempt_count, job.max_attempts, random)
@@ -100,8 +100,8 @@ def fail(tx: Transaction, lease: Lease, failure: JobFailure, random: Callable[[]
 
 
 def apply_decision(
-    tx: Transaction, job: Job, decision: Decision, code: str, message: str, crashes: int | None = None
-) -> Decision:
+    tx: Transaction, job: Job, decision: RetryDecision, code: str, message: str, crashes: int | None = None
+) -> RetryDecision:
     """Carry out what `retry` decided about a running job, unless a person wanted it stopped anyway."""
     decision = _respecting_cancel(job, decision)
     values = {
@@ -118,7 +118,7 @@ def apply_decision(
     return decision
 
 
-def _respecting_cancel(job: Job, decision: Decision) -> Decision:
+def _respecting_cancel(job: Job, decision: RetryDecision) -> RetryDecision:
     """A wish to stop outlives the attempt: what would go back to the queue is cancelled instead."""
     if job.cancel_requested and MOVES[decision.move][State.RUNNING] is State.PENDING:
         return replace(decision, move=Move.CANCEL, delay_s=0.0, reason=f"cancelled while running; {decision.reason}")
@@ -128,7 +128,7 @@ def _respecting_cancel(job: Job, decision: Decision) -> Decision:
 def release(tx: Transaction, lease: Lease, reason: str) -> None:
     """Give the job back as it was: the attempt costs nothing."""
     job = fenced_job(tx, lease)
-    decision = _respecting_cancel(job, Decision(Move.RELEASE, 0.0, True, reason))
+    decision = _respecting_cancel(job, RetryDecision(Move.RELEASE, 0.0, True, reason))
     values = {
         **NO_LEASE,
         "attempt_count": job.attempt_count - 1,

@@ -28,7 +28,7 @@ from content_pipeline.library.recipe import Recipe, calibrated_recipe, recipe_of
 from content_pipeline.library.scan import Found, Ownership, Scan, look_again
 from content_pipeline.library.settle import is_settled
 from content_pipeline.manifest.database import Access
-from content_pipeline.manifest.model import JobRequest, JobSummary, Terms
+from content_pipeline.manifest.model import JobRequest, JobSummary, JobTerms
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.videos import Rename
@@ -85,7 +85,7 @@ class Planner:
     def __init__(
         self,
         settings: Settings,
-        terms: Terms = Terms(),  # noqa: B008 - it is immutable
+        terms: JobTerms = JobTerms(),  # noqa: B008 - it is immutable
         access: Access = Access.MAKE,
     ) -> None:
         self._settings = settings

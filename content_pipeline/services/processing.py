@@ -21,7 +21,7 @@ from content_pipeline.manifest.breaker import EVERYTHING, Breaker
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
-from content_pipeline.manifest.model import Terms
+from content_pipeline.manifest.model import JobTerms
 from content_pipeline.services.planning import Enqueued, Planner
 from content_pipeline.settings import Settings
 from content_pipeline.settings.job_options import JobOptions
@@ -41,7 +41,7 @@ class Batch:
         self._settings = settings
         self._watcher = watcher
         self._options = JobOptions.of(settings)
-        terms = Terms(self._options.as_json(), new_ulid() if force else None)
+        terms = JobTerms(self._options.as_json(), new_ulid() if force else None)
         self._planner = Planner(settings, terms, access)
         self.manifest = self._planner.manifest
         self.manifest.set_retry_time(settings.queue.give_up_s)  # from now on; what cannot be opened is told at once

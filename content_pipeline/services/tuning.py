@@ -10,7 +10,7 @@ from content_pipeline.execution.calibrating import Calibrator
 from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.library.keys import canonical_path
-from content_pipeline.manifest.calibrations import Applied
+from content_pipeline.manifest.calibrations import AppliedCalibration
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
@@ -25,7 +25,7 @@ from content_pipeline.stages.context import StageResult
 BY_HAND = "asked for by a person"
 
 
-class AppliedCalibration(Document):
+class AppliedValue(Document):
     """A value that a library uses in place of the settings."""
 
     setting: str
@@ -35,7 +35,7 @@ class AppliedCalibration(Document):
     at: datetime | None
 
     @classmethod
-    def of(cls, applied: Applied) -> AppliedCalibration:
+    def of(cls, applied: AppliedCalibration) -> AppliedValue:
         return cls(
             setting=applied.setting,
             value=applied.value,
@@ -56,12 +56,12 @@ class TuningDocument(CalibrationDocument, Document):
     videos: int
     without_curves: int
     failed: int
-    applied: AppliedCalibration | None
-    applied_before: AppliedCalibration | None
+    applied: AppliedValue | None
+    applied_before: AppliedValue | None
     applied_now: bool
 
     @property
-    def other_setting(self) -> AppliedCalibration | None:
+    def other_setting(self) -> AppliedValue | None:
         """A calibration in use that is about another setting than the table: applying a value would replace it."""
         applied = self.applied_before
         return applied if applied is not None and self.now.calibrated and applied.setting != self.setting else None
@@ -71,7 +71,7 @@ class ResetDocument(Document):
     """What a reset found: what was used until then, and the calibrations that were waiting or running."""
 
     library: str
-    was_applied: AppliedCalibration | None
+    was_applied: AppliedValue | None
     cancelled: int
     asked_to_stop: int
 
@@ -110,15 +110,15 @@ def reset(settings: Settings, folder: Path) -> ResetDocument:
     done = manifest.calibrations.reset(root)
     return ResetDocument(
         library=root,
-        was_applied=None if done.was_applied is None else AppliedCalibration.of(done.was_applied),
+        was_applied=None if done.was_applied is None else AppliedValue.of(done.was_applied),
         cancelled=done.cancelled,
         asked_to_stop=done.asked_to_stop,
     )
 
 
-def _applied(manifest: Manifest, folder: Path) -> AppliedCalibration | None:
+def _applied(manifest: Manifest, folder: Path) -> AppliedValue | None:
     applied = manifest.calibrations.of_library(canonical_path(folder))
-    return None if applied is None else AppliedCalibration.of(applied)
+    return None if applied is None else AppliedValue.of(applied)
 
 
 def _failed_without_curves(manifest: Manifest, folder: Path, result: StageResult) -> int:
@@ -131,8 +131,8 @@ def _failed_without_curves(manifest: Manifest, folder: Path, result: StageResult
 def _document(
     result: StageResult,
     failed: int,
-    applied: AppliedCalibration | None,
-    before: AppliedCalibration | None,
+    applied: AppliedValue | None,
+    before: AppliedValue | None,
     applied_now: bool,
 ) -> TuningDocument:
     facts = result.artifact.facts

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from content_pipeline.artifacts import Artifact, Draft
 from content_pipeline.errors import BadSettings, NoCurves, counted, printable
-from content_pipeline.manifest.calibrations import Applied
+from content_pipeline.manifest.calibrations import AppliedCalibration
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.media.curves.model import load
 from content_pipeline.media.probe import MediaInfo
@@ -61,7 +61,7 @@ class Library:
     root: Path
     files: Sequence[KnownVideo]
     unread: int
-    applied: Applied | None
+    applied: AppliedCalibration | None
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def calibration(context: StageContext, library: Library) -> StageResult:
     return replace(made, artifact=replace(made.artifact, facts={**made.artifact.facts, "without_curves": missing}))
 
 
-def values_to_try(settings: Settings, applied: Applied | None) -> list[float]:
+def values_to_try(settings: Settings, applied: AppliedCalibration | None) -> list[float]:
     """The values that a target is looked for among, and always the one that counts now."""
     setting = settings.calibration.setting
     current: float = getattr(settings.detection if applied is None else applied.onto(settings).detection, setting)
@@ -248,7 +248,7 @@ def _hours(videos: Sequence[_Video]) -> float:
     return sum(video.info.duration_s for video in videos) / 3600
 
 
-def _now(applied: Applied | None, settings: Settings) -> CurrentValue:
+def _now(applied: AppliedCalibration | None, settings: Settings) -> CurrentValue:
     """What the library uses at present, and whether a calibration put it there."""
     if applied is not None and applied.counts_for(settings):
         return CurrentValue.model_validate({"setting": applied.setting, "value": applied.value, "calibrated": True})

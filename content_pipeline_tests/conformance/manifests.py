@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import Database, open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, Result
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, JobResult
 from content_pipeline.manifest.schema import metadata
 from content_pipeline_tests.conformance import postgres
 
@@ -111,7 +111,7 @@ def fail(
 
 
 def succeed(manifest: Manifest, job: Job, **given: Any) -> None:
-    manifest.jobs.succeed(job.lease, Result(**given))
+    manifest.jobs.succeed(job.lease, JobResult(**given))
 
 
 def moves(manifest: Manifest, job_id: str) -> list[str]:

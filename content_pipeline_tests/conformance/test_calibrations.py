@@ -8,11 +8,11 @@ import pytest
 import sqlalchemy as sa
 
 from content_pipeline.job_kinds import CALIBRATION
-from content_pipeline.manifest.calibrations import Applied
+from content_pipeline.manifest.calibrations import AppliedCalibration
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, Job, JobRequest, Result
+from content_pipeline.manifest.model import ClaimRequest, Job, JobRequest, JobResult
 from content_pipeline.manifest.schema import videos
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.manifest.videos import KnownVideo
@@ -37,13 +37,13 @@ def claim(manifest: Manifest, worker: str = "worker") -> Job:
     return job
 
 
-def applied(library: Path, value: float, setting: str = "sensitivity", preset: str = "broadband") -> Applied:
-    return Applied(str(library), preset, setting, value, "k" * 64)
+def applied(library: Path, value: float, setting: str = "sensitivity", preset: str = "broadband") -> AppliedCalibration:
+    return AppliedCalibration(str(library), preset, setting, value, "k" * 64)
 
 
 def calibrate(manifest: Manifest, library: Path, value: float, **more: str) -> None:
     ask(manifest, library)
-    manifest.calibrations.succeed_job(claim(manifest).lease, Result(), applied(library, value, **more))
+    manifest.calibrations.succeed_job(claim(manifest).lease, JobResult(), applied(library, value, **more))
 
 
 def sensitivity(manifest: Manifest, key: str, settings: Settings | None = None) -> float:
@@ -133,9 +133,9 @@ def test_a_worker_that_lost_its_lease_applies_nothing(manifest: Manifest, clock:
     manifest.jobs.rescue()
     quick = claim(manifest, "quick")
     with pytest.raises(LostLease):
-        manifest.calibrations.succeed_job(slow.lease, Result(), applied(A, 9.0))
+        manifest.calibrations.succeed_job(slow.lease, JobResult(), applied(A, 9.0))
     assert manifest.calibrations.of_library(A) is None
-    manifest.calibrations.succeed_job(quick.lease, Result(), applied(A, 3.0))
+    manifest.calibrations.succeed_job(quick.lease, JobResult(), applied(A, 3.0))
     assert sensitivity(manifest, "one") == 3.0
 
 
@@ -143,7 +143,7 @@ def test_a_calibration_that_is_to_stop_is_cancelled_at_its_end_and_applies_nothi
     ask(manifest)
     running = claim(manifest)
     manifest.jobs.cancel(JobFilter(job_ids=[running.job_id]))
-    assert not manifest.calibrations.succeed_job(running.lease, Result(), applied(A, 9.0))
+    assert not manifest.calibrations.succeed_job(running.lease, JobResult(), applied(A, 9.0))
     assert manifest.calibrations.of_library(A) is None
     assert manifest.jobs.get(running.job_id).status is State.CANCELLED
     assert [attempt.outcome for attempt in manifest.jobs.attempts(running.job_id)] == ["cancelled"]
@@ -165,7 +165,7 @@ def test_a_reset_wins_over_a_calibration_that_is_being_made(manifest: Manifest) 
     running = claim(manifest)
     done = manifest.calibrations.reset(str(A))
     assert (done.was_applied, done.cancelled, done.asked_to_stop) == (None, 0, 1)
-    assert not manifest.calibrations.succeed_job(running.lease, Result(), applied(A, 9.0))
+    assert not manifest.calibrations.succeed_job(running.lease, JobResult(), applied(A, 9.0))
     assert manifest.calibrations.of_library(A) is None
 
 
@@ -180,7 +180,7 @@ def test_whoever_asks_and_claims_gets_what_was_asked_or_is_shown_who_works_on_it
     found, second = asked(6, "second")
     assert (second, found.status, found.worker_id) == (None, State.RUNNING, "first")
     assert manifest.jobs.get(first.job_id).options == first.options
-    manifest.calibrations.succeed_job(first.lease, Result(), applied(A, 4))
+    manifest.calibrations.succeed_job(first.lease, JobResult(), applied(A, 4))
     _, again = asked(6, "second")
     assert again is not None and again.options == {"calibration": {"values": [6]}}
     assert manifest.check() == []
@@ -212,7 +212,7 @@ def test_asking_again_brings_back_a_job_that_has_ended(manifest: Manifest, end: 
     job = ask(manifest)
     job_filter = JobFilter(job_ids=[job.job_id])
     if end == "succeeded":
-        manifest.calibrations.succeed_job(claim(manifest).lease, Result(), None)
+        manifest.calibrations.succeed_job(claim(manifest).lease, JobResult(), None)
     elif end == "failed":
         fail(manifest, claim(manifest), RetryPolicy.PERMANENT)
     elif end == "cancelled":
@@ -230,7 +230,7 @@ def test_asking_for_what_is_being_done_changes_nothing(manifest: Manifest) -> No
     again = ask(manifest, per_hour=5)
     assert (again.status, again.options) == (State.RUNNING, {"calibration": {"montage_s": 60}})
     assert manifest.jobs.claim(ClaimRequest("other", kind=CALIBRATION, ignore_backoff=True)) == []
-    manifest.calibrations.succeed_job(running.lease, Result(), None)
+    manifest.calibrations.succeed_job(running.lease, JobResult(), None)
     assert moves(manifest, running.job_id) == ["pending->pending", "pending->running", "running->succeeded"]
     assert manifest.jobs.history(running.job_id)[0].reason == "asked for"
 

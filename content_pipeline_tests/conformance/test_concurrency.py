@@ -19,7 +19,7 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, JobFailure, Result
+from content_pipeline.manifest.model import ClaimRequest, JobFailure, JobResult
 from content_pipeline.manifest.schema import state_transitions
 from content_pipeline.manifest.transitions import fenced_job
 from content_pipeline_tests.conformance import workers
@@ -98,7 +98,7 @@ def test_a_worker_that_slept_past_its_lease_writes_nothing_when_it_wakes(url: st
         assert _heard(ear) == job_id
         assert [job.job_id for job in eventually(manifest.jobs.rescue, "the job is rescued")] == [job_id]
         winner = claim(manifest, "winner")
-        manifest.jobs.succeed(winner.lease, Result(results={"by": "winner"}))
+        manifest.jobs.succeed(winner.lease, JobResult(results={"by": "winner"}))
         before = dump(manifest)
         assert sleeper.pid is not None
         os.kill(sleeper.pid, signal.SIGCONT)
@@ -183,7 +183,7 @@ def test_a_fork_inside_a_transaction_does_not_end_it(url: str) -> None:
             fenced_job(tx, job.lease)
             child = _started(_look, manifest)
             assert _joined([child]) == [0]
-        manifest.jobs.succeed(job.lease, Result())
+        manifest.jobs.succeed(job.lease, JobResult())
         assert manifest.check() == []
 
 

@@ -12,7 +12,7 @@ import pytest
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, Lease, Renewal, Result
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobResult, Lease, Renewal
 from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, succeed
@@ -33,7 +33,7 @@ WRITES: dict[str, Write] = {
     "check_lease": lambda manifest, lease: manifest.publications.under(lease).check_lease(),
     "announce": lambda manifest, lease: manifest.publications.under(lease).announce([FILE]),
     "settle": lambda manifest, lease: manifest.publications.under(lease).settle([FILE], []),
-    "succeed": lambda manifest, lease: manifest.jobs.succeed(lease, Result(results={"mine": 1})),
+    "succeed": lambda manifest, lease: manifest.jobs.succeed(lease, JobResult(results={"mine": 1})),
     "fail": _failing("disk_full", RetryPolicy.ENVIRONMENTAL),
     "fail for good": _failing("no_audio", RetryPolicy.PERMANENT),
     "crashed": lambda manifest, lease: manifest.jobs.crashed(lease, "died"),

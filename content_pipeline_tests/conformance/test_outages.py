@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from content_pipeline.errors import DatabaseAway, DatabaseBusy, DatabaseReadOnly, ManifestDamaged, PipelineError
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, JobRequest, Result
+from content_pipeline.manifest.model import ClaimRequest, JobRequest, JobResult
 from content_pipeline_tests.conformance import postgres
 from content_pipeline_tests.conformance.manifests import database_of
 from content_pipeline_tests.conformance.postgres import Server
@@ -124,7 +124,7 @@ def test_a_patient_operation_waits_until_the_trouble_is_over(
 
 def claim_and_succeed(manifest: Manifest) -> None:
     (job,) = manifest.jobs.claim(ClaimRequest("worker"))
-    manifest.jobs.succeed(job.lease, Result())
+    manifest.jobs.succeed(job.lease, JobResult())
 
 
 @pytest.mark.parametrize(("how", "every_s"), [("pg_cancel_backend", 0.02), ("pg_terminate_backend", 0.3)])
@@ -148,7 +148,7 @@ def test_work_goes_on_while_statements_or_connections_are_cut_off(
 def work(manifest: Manifest) -> None:
     while jobs := manifest.jobs.claim(ClaimRequest("worker", 5)):
         for job in jobs:
-            manifest.jobs.succeed(job.lease, Result())
+            manifest.jobs.succeed(job.lease, JobResult())
 
 
 def test_a_deadlock_is_a_wait(manifest: Manifest) -> None:

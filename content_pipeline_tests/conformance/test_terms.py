@@ -8,7 +8,7 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, JobRequest, Result, Terms
+from content_pipeline.manifest.model import ClaimRequest, JobRequest, JobResult, JobTerms
 from content_pipeline_tests.conformance.manifests import add, claim, fail, moves, succeed
 
 FIRST = {"output_dir": "/one", "settings": {"output.max_segments": 1}}
@@ -72,7 +72,7 @@ def test_a_claim_names_the_settings_of_each_job(manifest: Manifest) -> None:
 )
 def test_whoever_asks_last_says_how_it_is_done(manifest: Manifest, state: State, becomes: State) -> None:
     job_id = _in_state(manifest, state, options=FIRST)
-    manifest.jobs.ask_again([job_id], "asked again", Terms(OTHER, FORCE))
+    manifest.jobs.ask_again([job_id], "asked again", JobTerms(OTHER, FORCE))
     job = manifest.jobs.get(job_id)
     assert (job.status, job.options, job.force_id) == (becomes, OTHER, FORCE)
 
@@ -80,7 +80,7 @@ def test_whoever_asks_last_says_how_it_is_done(manifest: Manifest, state: State,
 @pytest.mark.parametrize("state", [State.CANCELLED, State.DISCARDED])
 def test_what_a_person_stopped_stays_so(manifest: Manifest, state: State) -> None:
     job_id = _in_state(manifest, state, options=FIRST)
-    manifest.jobs.ask_again([job_id], "asked again", Terms(OTHER, FORCE))
+    manifest.jobs.ask_again([job_id], "asked again", JobTerms(OTHER, FORCE))
     job = manifest.jobs.get(job_id)
     assert (job.status, job.options, job.force_id) == (state, FIRST, None)
 
@@ -89,13 +89,13 @@ def test_what_a_person_stopped_stays_so(manifest: Manifest, state: State) -> Non
 def test_the_daemon_leaves_what_a_command_asked_for_and_what_waits_alone(manifest: Manifest, state: State) -> None:
     job_id = _in_state(manifest, state, options=FIRST, force_id=FORCE)
     before = manifest.jobs.get(job_id), moves(manifest, job_id)
-    manifest.jobs.ask_again([job_id], "the night", Terms(priority=-10))
+    manifest.jobs.ask_again([job_id], "the night", JobTerms(priority=-10))
     assert (manifest.jobs.get(job_id), moves(manifest, job_id)) == before
 
 
 def test_the_daemon_does_what_is_finished_with_the_settings_as_they_are(manifest: Manifest) -> None:
     job_id = _in_state(manifest, State.SUCCEEDED, options=FIRST)
-    manifest.jobs.ask_again([job_id], "the night", Terms(priority=-10))
+    manifest.jobs.ask_again([job_id], "the night", JobTerms(priority=-10))
     job = manifest.jobs.get(job_id)
     assert (job.status, job.options, job.priority) == (State.DIRTY, None, -10)
 
@@ -103,13 +103,13 @@ def test_the_daemon_does_what_is_finished_with_the_settings_as_they_are(manifest
 def test_asking_the_same_again_changes_nothing(manifest: Manifest) -> None:
     job_id = _in_state(manifest, State.PENDING, options=FIRST)
     before = manifest.jobs.get(job_id)
-    manifest.jobs.ask_again([job_id], "asked again", Terms(dict(FIRST)))
+    manifest.jobs.ask_again([job_id], "asked again", JobTerms(dict(FIRST)))
     assert manifest.jobs.get(job_id) == before
 
 
 def test_a_force_is_kept_until_it_is_fulfilled(manifest: Manifest) -> None:
     (job_id,) = add(manifest, "a", options=FIRST, force_id=FORCE)
-    manifest.jobs.ask_again([job_id], "asked again, without force", Terms(OTHER))
+    manifest.jobs.ask_again([job_id], "asked again, without force", JobTerms(OTHER))
     assert manifest.jobs.get(job_id).force_id == FORCE
     manifest.jobs.release(claim(manifest).lease, "stopped")
     fail(manifest, claim(manifest), RetryPolicy.PERMANENT)
@@ -120,26 +120,26 @@ def test_a_force_is_kept_until_it_is_fulfilled(manifest: Manifest) -> None:
     manifest.jobs.rescue(["dies"])
     job = claim(manifest)
     assert (job.options, job.force_id) == (OTHER, FORCE)
-    manifest.jobs.succeed(job.lease, Result(), job)
+    manifest.jobs.succeed(job.lease, JobResult(), job)
     assert (manifest.jobs.get(job_id).options, manifest.jobs.get(job_id).force_id) == (OTHER, None)
 
 
-@pytest.mark.parametrize("terms", [Terms(OTHER), Terms(FIRST, LATER_FORCE)], ids=["other options", "a force"])
-def test_what_is_asked_for_while_it_runs_is_done_afterwards(manifest: Manifest, terms: Terms) -> None:
+@pytest.mark.parametrize("terms", [JobTerms(OTHER), JobTerms(FIRST, LATER_FORCE)], ids=["other options", "a force"])
+def test_what_is_asked_for_while_it_runs_is_done_afterwards(manifest: Manifest, terms: JobTerms) -> None:
     (job_id,) = add(manifest, "a", options=FIRST, force_id=FORCE)
     running = claim(manifest)
     manifest.jobs.ask_again([job_id], "asked again", terms)
-    manifest.jobs.succeed(running.lease, Result(), running)
+    manifest.jobs.succeed(running.lease, JobResult(), running)
     job = manifest.jobs.get(job_id)
     assert (job.status, job.options, job.attempt_count) == (State.DIRTY, terms.options, 0)
     assert job.force_id == (FORCE if terms.force_id is None else terms.force_id)
     assert moves(manifest, job_id)[-2:] == ["running->succeeded", "succeeded->dirty"]
     again = claim(manifest)
-    manifest.jobs.succeed(again.lease, Result(), again)
+    manifest.jobs.succeed(again.lease, JobResult(), again)
     assert (manifest.jobs.get(job_id).status, manifest.jobs.get(job_id).force_id) == (State.SUCCEEDED, None)
 
 
 def test_many_jobs_are_asked_for_at_once(manifest: Manifest) -> None:
     manifest.jobs.enqueue([JobRequest(f"/games/{number}", "/games", options=FIRST) for number in range(1200)])
-    manifest.jobs.ask_again([job.job_id for job in manifest.jobs.list()], "asked again", Terms(OTHER))
+    manifest.jobs.ask_again([job.job_id for job in manifest.jobs.list()], "asked again", JobTerms(OTHER))
     assert all(job.options == OTHER for job in manifest.jobs.list())

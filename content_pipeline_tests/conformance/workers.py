@@ -11,7 +11,7 @@ from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, JobFailure, Result
+from content_pipeline.manifest.model import ClaimRequest, JobFailure, JobResult
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import database_of
 
@@ -22,7 +22,7 @@ def work_until_done(url: str, name: str, batch: int) -> None:
     while True:
         jobs = manifest.jobs.claim(ClaimRequest(name, batch))
         for job in jobs:
-            manifest.jobs.succeed(job.lease, Result(results={"by": name}))
+            manifest.jobs.succeed(job.lease, JobResult(results={"by": name}))
         if not jobs and manifest.jobs.counts()[State.PENDING] == 0:
             return
 
@@ -38,7 +38,7 @@ def claim_and_stop(url: str, lease_s: float, say: Connection) -> None:
         "progress": lambda: manifest.jobs.report_progress(lease, {"percent": 99}),
         "run": lambda: manifest.jobs.report_run(lease, "late"),
         "publish": lambda: manifest.publications.under(lease).check_lease(),
-        "succeed": lambda: manifest.jobs.succeed(lease, Result(results={"by": "sleeper"})),
+        "succeed": lambda: manifest.jobs.succeed(lease, JobResult(results={"by": "sleeper"})),
         "fail": lambda: manifest.jobs.fail(lease, JobFailure("late", "late", RetryPolicy.PERMANENT)),
         "crashed": lambda: manifest.jobs.crashed(lease, "late"),
         "release": lambda: manifest.jobs.release(lease, "late"),
@@ -76,4 +76,4 @@ def crash_again_and_again(url: str, name: str, say: Connection) -> None:
     say.send(name)
     while True:
         for job in manifest.jobs.claim(ClaimRequest(name, 3)):
-            manifest.jobs.succeed(job.lease, Result())
+            manifest.jobs.succeed(job.lease, JobResult())

@@ -22,7 +22,7 @@ from content_pipeline.library.recipe import recipe_of
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import ClaimRequest, JobFailure, Lease, Result
+from content_pipeline.manifest.model import ClaimRequest, JobFailure, JobResult, Lease
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services.processing import Batch
 from content_pipeline.settings import Settings
@@ -70,7 +70,7 @@ def pretend_processed(project: Project, number: int) -> list[Path]:
         for job in jobs:
             path = Path(job.subject)
             store.save(KnownVideo(path, project.library, path.stem, str(Signature.of(path.stat())), "sha256:x", "y"))
-            batch.manifest.jobs.succeed(job.lease, Result(video_key=path.stem, config_hash=config_hash))
+            batch.manifest.jobs.succeed(job.lease, JobResult(video_key=path.stem, config_hash=config_hash))
     return paths
 
 

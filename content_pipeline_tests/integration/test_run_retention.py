@@ -22,7 +22,7 @@ from content_pipeline.defs.checks import check_spec
 from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS
 from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, JobRequest, Result
+from content_pipeline.manifest.model import ClaimRequest, JobRequest, JobResult
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import Settings, load
 from content_pipeline.stage import VIDEO_STAGES
@@ -170,7 +170,7 @@ def test_a_run_whose_job_is_to_be_done_stays(instance: dg.DagsterInstance, manif
     waits = run(instance, "a", **{JOB_TAG: f"{job.job_id}:1"})
     run(instance, "a")
     assert forget(instance, manifest) == 0
-    manifest.jobs.succeed(job.lease, Result())
+    manifest.jobs.succeed(job.lease, JobResult())
     assert forget(instance, manifest) == 1
     assert waits not in runs(instance)
 

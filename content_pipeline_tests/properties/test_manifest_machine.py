@@ -32,7 +32,7 @@ from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import IllegalMove, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, Lease, Result, Terms
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, JobResult, JobTerms, Lease
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, dump, manifest_url, opened
 from content_pipeline_tests.helpers.chaos import by_size
@@ -56,7 +56,7 @@ WRITES: dict[str, Callable[[Manifest, Lease], Any]] = {
     "report_progress": lambda manifest, lease: manifest.jobs.report_progress(lease, {"percent": 1}),
     "report_run": lambda manifest, lease: manifest.jobs.report_run(lease, "run"),
     "publish": _publish,
-    "succeed": lambda manifest, lease: manifest.jobs.succeed(lease, Result(results={"by": lease.worker_id})),
+    "succeed": lambda manifest, lease: manifest.jobs.succeed(lease, JobResult(results={"by": lease.worker_id})),
     "fail": _failing("ffmpeg_failed", RetryPolicy.TRANSIENT),
     "fail for good": _failing("no_audio", RetryPolicy.PERMANENT),
     "disk full": _failing("disk_full", RetryPolicy.ENVIRONMENTAL),
@@ -171,7 +171,7 @@ class TwoManifests(RuleBasedStateMachine):
 
     @rule(path=subjects, options=st.sampled_from([None, {"o": 1}, {"o": 2}]), force_id=st.none() | st.just("force"))
     def ask_again(self, path: str, options: dict[str, Any] | None, force_id: str | None) -> None:
-        terms = Terms(options, force_id)
+        terms = JobTerms(options, force_id)
         self._each(lambda manifest: manifest.jobs.ask_again(self._which(manifest, path).job_ids or [], "asked", terms))
 
     @rule(dead=st.lists(st.sampled_from(WORKERS), max_size=1))

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseBusy, ForeignDatabase
 from content_pipeline.manifest.database import on_network_filesystem, open_engine
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, JobRequest, Result
+from content_pipeline.manifest.model import ClaimRequest, JobRequest, JobResult
 from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import database_of
 
@@ -133,7 +133,7 @@ def test_a_worker_whose_jobs_vanished_has_lost_its_lease(tmp_path: Path) -> None
     (tmp_path / "manifest.db").unlink()
     assert manifest.jobs.renew("worker", [job.lease]).lost == {job.job_id}
     with pytest.raises(LostLease):
-        manifest.jobs.succeed(job.lease, Result())
+        manifest.jobs.succeed(job.lease, JobResult())
 
 
 def test_parent_and_child_each_notice(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import CorruptMedia, DiskFull, LibraryOffline
 from content_pipeline.library.identify import identify
 from content_pipeline.library.keys import library_key
-from content_pipeline.manifest.model import ClaimRequest, JobRequest, Result
+from content_pipeline.manifest.model import ClaimRequest, JobRequest, JobResult
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.media.probe import probe
 from content_pipeline.media.render.clip import render_clip
@@ -286,7 +286,7 @@ def test_the_asset_finds_its_library_by_its_key_and_shows_the_cuts(library: Libr
     for job in manifest.jobs.claim(ClaimRequest("worker", number=2)):
         known = done[job.subject]
         keys = dict(known.stage_keys)
-        manifest.jobs.succeed(job.lease, Result(known.video_key, input_hash_full=known.full, stage_keys=keys))
+        manifest.jobs.succeed(job.lease, JobResult(known.video_key, input_hash_full=known.full, stage_keys=keys))
     assert manifest.libraries.roots() == [library.root]
 
     result = materialize(library, library_key(library.root))
