@@ -51,7 +51,7 @@ STAGES: tuple[StageSpec, ...] = (
     ),
     StageSpec(
         "detections",
-        version=3,
+        version=4,
         depends_on=("energy",),
         reads=("detection", "processing", "output"),
         ignores=("detection.hpss_margin",),
@@ -68,7 +68,7 @@ STAGES: tuple[StageSpec, ...] = (
     ),
     StageSpec(
         "montage",
-        version=2,
+        version=3,
         depends_on=("detections",),
         reads=("render",),
         ignores=_TIME_LIMITS,
@@ -82,7 +82,7 @@ STAGES: tuple[StageSpec, ...] = (
         ignores=("calibration.use", "detection.hpss_margin"),
     ),
     # Its clips come from recordings of any format, so they are always encoded.
-    StageSpec("best_of", version=1, subject="library", reads=("best_of", "render"), ignores=(*_TIME_LIMITS, *_MODE)),
+    StageSpec("best_of", version=2, subject="library", reads=("best_of", "render"), ignores=(*_TIME_LIMITS, *_MODE)),
 )
 
 _BY_NAME = {spec.name: spec for spec in STAGES}

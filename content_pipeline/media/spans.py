@@ -18,3 +18,25 @@ class Span:
 
     def overlap_s(self, other: Span) -> float:
         return max(0.0, min(self.end_s, other.end_s) - max(self.start_s, other.start_s))
+
+    def common(self, other: Span) -> Span:
+        """What lies in both; empty, and inside of this one, where there is nothing."""
+        start_s = min(max(self.start_s, other.start_s), self.end_s)
+        return Span(start_s, max(start_s, min(self.end_s, other.end_s)))
+
+    @property
+    def middle_s(self) -> float:
+        return (self.start_s + self.end_s) / 2
+
+
+@dataclass(frozen=True, order=True)
+class Scene:
+    """A stretch of the recording, and the moment of it that a picture shows."""
+
+    span: Span
+    at_s: float
+
+    @classmethod
+    def of(cls, span: Span, at_s: float | None = None) -> Scene:
+        """Where nobody knows the moment, the middle."""
+        return cls(span, span.middle_s if at_s is None else at_s)

@@ -51,7 +51,8 @@ class EnergySettings(Group):
 
     track: Literal["loudest", "all"] | Annotated[int, Field(ge=0)] = Field(
         "loudest",
-        description="Audio track to analyse: `loudest`, an index from 0, or `all` (analyses all, uses the loudest).",
+        description="Audio track to analyse: `loudest`, a number (0 is track 1), or `all` (analyses all, uses the "
+        "loudest).",
     )
     max_missing_share: float = Field(
         0.05, ge=0, le=1, description="Share of the sound that may be unreadable before the file counts as corrupt."
@@ -61,7 +62,11 @@ class EnergySettings(Group):
 class DetectionSettings(Group):
     """What counts as an event."""
 
-    preset: Literal["broadband", "classic"] = Field("broadband", description="Detector: `broadband` or `classic`.")
+    preset: Literal["broadband", "classic"] = Field(
+        "broadband",
+        description="Detector: `broadband`, or `classic`, which at the default `rms_threshold` finds almost nothing "
+        "in real recordings (try 0.02 with `adaptive_threshold` off).",
+    )
     rms_threshold: float = Field(
         0.10,
         gt=0,
@@ -90,7 +95,9 @@ class ProcessingSettings(Group):
     context_padding_s: Seconds = Field(1.0, description="Seconds added before and after each event.")
     merge_gap_s: Seconds = Field(2.0, description="Highlights closer together than this are merged into one.")
     max_segment_duration_s: PositiveSeconds = Field(
-        10.0, description="Longest clip; of a longer highlight the loudest windows are shown."
+        10.0,
+        description="Longest clip; of a longer highlight the loudest windows are shown, and what is left "
+        "if it holds an event.",
     )
 
 
@@ -99,7 +106,11 @@ class OutputSettings(Group):
 
     max_duration_s: PositiveSeconds = Field(90.0, description="Longest montage, in seconds.")
     max_segments: int = Field(12, ge=1, le=10_000, description="Maximum number of clips in a montage.")
-    order: Literal["chronological", "score", "hybrid"] = Field("chronological", description="Order of the clips.")
+    order: Literal["chronological", "score", "hybrid"] = Field(
+        "chronological",
+        description="Order of the clips: `chronological`, `score` (the strongest first) or `hybrid`, which for the "
+        "montage of one recording is the same as `score` (see `best_of.order`).",
+    )
     select: Literal["best", "first"] = Field(
         "best", description="Which highlights are kept if not all fit: the `best`, or the `first` in the chosen order."
     )
@@ -135,10 +146,11 @@ class BestOfSettings(Group):
     max_duration_s: PositiveSeconds = Field(180.0, description="Longest best-of, in seconds.")
     max_segments: int = Field(20, ge=1, le=10_000, description="Maximum number of clips in a best-of.")
     max_per_video: int = Field(2, ge=1, le=10_000, description="Maximum number of clips from one video in a best-of.")
-    order: Literal["score", "chronological"] = Field(
+    order: Literal["score", "chronological", "hybrid"] = Field(
         "score",
-        description="Order of the clips: `score` (the strongest first) or `chronological` "
-        "(video by video, in order of their names).",
+        description="Order of the clips: `score` (the strongest first), `chronological` "
+        "(video by video, in order of their names) or `hybrid` (the strongest first, but never two clips of one video "
+        "in a row while there are others).",
     )
 
 

@@ -26,7 +26,7 @@ from content_pipeline.media.selection.best_of_selection import Contender, Offer
 from content_pipeline.media.selection.best_of_selection import best_of as choose
 from content_pipeline.media.selection.highlights import DURATION_LIMIT, SEGMENT_LIMIT, Highlight
 from content_pipeline.media.source import open_source
-from content_pipeline.media.spans import Span
+from content_pipeline.media.spans import Scene, Span
 from content_pipeline.publishing.names import Name, safe_name
 from content_pipeline.publishing.publish import Published, pieces_of, publish
 from content_pipeline.stage import StageName, spec_of
@@ -188,7 +188,8 @@ def _offer(video_key: str, detections: dict[str, Any]) -> Offer:
     return Offer(
         video_key,
         tuple(
-            Highlight(Span(item["start_s"], item["end_s"]), item["score"])
+            # Detections of the version before have no peak.
+            Highlight(Span(item["start_s"], item["end_s"]), item["score"], peak_s=item.get("peak_s"))
             for item in detections["highlights"] + passed_over
         ),
         tuple(item["score"] for item in detections["candidates"]),
@@ -217,6 +218,7 @@ def best_of_key(context: StageContext, library: Path, shots: Sequence[_Shot], si
         library=printable(library),
         size=[size.width, size.height],
         cuts=[{**shot.description(library), **shot.video.content.identity, **shot.request(size).cut} for shot in shots],
+        peaks_s=[shot.contender.peak_s for shot in shots],
         clip_version=spec_of("clip").version,
     )
 
@@ -234,7 +236,7 @@ def _make(draft: Draft, context: StageContext, library: Path, shots: Sequence[_S
     clips = [_cut(context, shots, number, size) for number in range(len(shots))]
     rendered = join_clips(clips, context.settings.render, draft.path("montage.mp4"))
     verify_montage(rendered.joined)
-    draft.write_bytes("sheet.jpg", _contact_sheet(rendered.joined))
+    draft.write_bytes("sheet.jpg", _contact_sheet(shots, rendered.joined))
     draft.write_json("montage.json", _as_json(library, shots, rendered.joined))
     draft.facts = {**rendered.facts, "width": size.width, "height": size.height}
 
@@ -247,13 +249,16 @@ def _cut(context: StageContext, shots: Sequence[_Shot], number: int, size: Frame
         raise _CannotBeCut(shot.contender.video_key, error.code) from error
 
 
-def _contact_sheet(joined: Joined) -> bytes:
+def _contact_sheet(shots: Sequence[_Shot], joined: Joined) -> bytes:
     """Taken from the best-of itself: its recordings are many, and its pictures are already there."""
     from content_pipeline.media.preview import contact_sheet
 
+    scenes = [
+        Scene.of(Span(cut.start_s, cut.end_s), None if peak_s is None else cut.start_s + peak_s - cut.source.start_s)
+        for peak_s, cut in zip((shot.contender.peak_s for shot in shots), joined.cuts, strict=True)
+    ]
     with open_source(joined.path) as source:
-        info = probe(source)
-        return contact_sheet(source, info, [Span(cut.start_s, cut.end_s) for cut in joined.cuts])
+        return contact_sheet(source, probe(source), scenes)
 
 
 def _as_json(library: Path, shots: Sequence[_Shot], joined: Joined) -> dict[str, Any]:

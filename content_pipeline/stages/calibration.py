@@ -207,7 +207,7 @@ def _chosen(
 
 def _remarks(rows: Sequence[Row], chosen: Row | None, target: Target | None, settings: Settings) -> list[str]:
     if chosen is not None:
-        return remarks(rows, chosen, target, settings.output)
+        return remarks(rows, chosen, target, settings)
     return [no_difference(settings.calibration.setting)] if makes_no_difference(rows) else []
 
 
@@ -236,9 +236,9 @@ def _picked(
     def picked(video: _Video) -> list[Picked]:
         curves = load(video.curves.path("curves.npz"))[video.track]
         trial = Trial(curves, video.info.picture_end_s, settings)
-        before = trial.choose(now.detection)
-        then = [before if one == now.detection else trial.choose(one) for one in tried]
-        return [compared(before, one) for one in then]
+        selected_now = trial.select(now.detection)
+        selected = [selected_now if detection == now.detection else trial.select(detection) for detection in tried]
+        return [compared(selected_now, selected_then) for selected_then in selected]
 
     processes = context.cores if _hours(videos) * len(values) > WORTH_FORKING else 1
     yield from parallel_map(picked, videos, processes)

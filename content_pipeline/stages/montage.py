@@ -13,7 +13,7 @@ from content_pipeline.media.ffmpeg import Watch
 from content_pipeline.media.render.render_mode import Choice, choose
 from content_pipeline.media.render.verify import verify_decodes, verify_montage
 from content_pipeline.media.source import Source
-from content_pipeline.media.spans import Span
+from content_pipeline.media.spans import Scene
 from content_pipeline.publishing.names import Name, safe_name
 from content_pipeline.publishing.publish import pieces_of, publish
 from content_pipeline.stage import spec_of
@@ -40,13 +40,14 @@ class MontageResult:
         return energy.fingerprint.result, energy.result, self.detections.result, self.result
 
 
-def montage_key(context: StageContext, content: VideoContent, track: int, spans: Sequence[Span]) -> str:
-    """Depends on what each clip is cut from, in their order; how they are cut follows from that."""
+def montage_key(context: StageContext, content: VideoContent, track: int, scenes: Sequence[Scene]) -> str:
+    """Depends on what each clip is cut from and its picture is taken from, in their order."""
     return context.stage_key(
         "montage",
         **content.identity,
         track=track,
-        spans=[[span.start_s, span.end_s] for span in spans],
+        spans=[[scene.span.start_s, scene.span.end_s] for scene in scenes],
+        peaks_s=[scene.at_s for scene in scenes],
         clip_version=spec_of("clip").version,
     )
 
@@ -54,7 +55,7 @@ def montage_key(context: StageContext, content: VideoContent, track: int, spans:
 def montage(context: StageContext, detections: DetectionsResult) -> MontageResult:
     started = time.monotonic()
     video_key = detections.content.video_key
-    key = montage_key(context, detections.content, detections.energy.track, detections.highlights())
+    key = montage_key(context, detections.content, detections.energy.track, detections.scenes())
     result = obtain(context, "montage", key, lambda draft: _make(draft, context, detections))
     pieces = pieces_of(video_key, PUBLISHED, result.artifact, detections.result.artifact)
     published = publish(context.outputs, video_key, _name(context, video_key), pieces, NOTHING_FOUND)
@@ -78,7 +79,7 @@ def _make(draft: Draft, context: StageContext, detections: DetectionsResult) -> 
         return
     with context.open_content(content.video_key, content.full) as source:
         rendered, choice = _render_cleanly(draft.path("montage.mp4"), context, source, detections)
-        draft.write_bytes("sheet.jpg", _contact_sheet(source, content, spans))
+        draft.write_bytes("sheet.jpg", _contact_sheet(source, detections))
     draft.facts = {**rendered.facts, "mode": choice.mode, "reason": choice.reason}
     draft.write_json(
         "montage.json",
@@ -126,7 +127,7 @@ def _render(target: Path, context: StageContext, detections: DetectionsResult, c
     return rendered
 
 
-def _contact_sheet(source: Source, content: VideoContent, spans: Sequence[Span]) -> bytes:
-    from content_pipeline.media.preview import contact_sheet
+def _contact_sheet(source: Source, detections: DetectionsResult) -> bytes:
+    from content_pipeline.media.preview.contact_sheet import contact_sheet
 
-    return contact_sheet(source, content.info, spans)
+    return contact_sheet(source, detections.content.info, detections.scenes())

@@ -106,7 +106,7 @@ def test_what_is_recommended_names_its_value_and_would_help(library: Path, tmp_p
     assert "<- chosen" in named and "<- target" not in named
     assert "`--apply` uses sensitivity 3 for this library." in named
     out_of_reach = said("--montage-s", "80")
-    assert "<- target" in out_of_reach and "this would help: longer recordings" in out_of_reach
+    assert "<- target" in out_of_reach and "raise processing.max_segment_duration_s (10)" in out_of_reach
     assert "--apply" not in out_of_reach
 
 

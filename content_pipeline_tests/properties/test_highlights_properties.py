@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from content_pipeline.media.curves.model import FRAME_RATE_HZ
 from content_pipeline.media.detection.detector import Candidate
-from content_pipeline.media.selection.highlights import Highlight, Plan, in_order, plan_highlights
+from content_pipeline.media.selection.highlights import Highlight, MontageRules, Plan, in_order, plan_highlights
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import DetectionSettings, OutputSettings, ProcessingSettings
 
@@ -46,7 +46,7 @@ Case = tuple[list[Candidate], float, int, DetectionSettings, ProcessingSettings,
 def plan_of(case: Case) -> Plan:
     candidates, duration_s, seed, detection, processing, output = case
     energy = np.random.default_rng(seed).random(round(duration_s * FRAME_RATE_HZ))
-    return plan_highlights(candidates, energy, duration_s, detection, processing, output)
+    return plan_highlights(candidates, energy, duration_s, MontageRules.of(detection, processing, output))
 
 
 def by_time(plan: Plan) -> list[Highlight]:
@@ -84,7 +84,7 @@ def test_the_budget_holds(case: Case) -> None:
 @given(cases)
 def test_kept_highlights_come_in_the_order_asked_for(case: Case) -> None:
     kept, output = plan_of(case).kept, case[5]
-    assert [each for _, each in in_order([("", each) for each in kept], output.order)] == list(kept)
+    assert in_order(kept, output.order) == list(kept)
 
 
 @given(cases)
@@ -96,9 +96,25 @@ def test_kept_ones_carry_no_rule_and_dropped_ones_do(case: Case) -> None:
 
 @given(cases)
 def test_every_event_is_in_a_highlight(case: Case) -> None:
-    """One that was cut into windows counts its events in each."""
-    highlights = by_time(plan_of(case))
-    assert sum(each.events for each in highlights) >= len(case[0])
+    """In one of the montage, or in one that a rule dropped."""
+    assert {event for each in by_time(plan_of(case)) for event in each.events} == set(case[0])
+
+
+@given(cases)
+def test_an_event_counts_as_kept_only_if_a_clip_belongs_to_it(case: Case) -> None:
+    plan, detection, processing = plan_of(case), case[3], case[4]
+    before_s, after_s = detection.event_lookback_s + processing.context_padding_s, processing.context_padding_s
+    for event in plan.explain(case[0]):
+        about = Span(event.span.start_s - before_s, event.span.end_s + after_s)
+        if event.dropped_by is None:
+            assert any(each.span.overlap_s(about) > 0 for each in plan.kept)
+
+
+@given(cases)
+def test_the_moment_to_show_lies_in_the_highlight(case: Case) -> None:
+    for each in plan_of(case).kept:
+        assert each.peak_s is not None
+        assert each.span.start_s <= each.peak_s <= each.span.end_s
 
 
 @given(cases)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from content_pipeline.media.curves.model import FRAME_RATE_HZ, Curves
 from content_pipeline.media.detection.detector import Candidate, Candidates
-from content_pipeline.media.selection.highlights import DURATION_LIMIT, SEGMENT_LIMIT, plan_highlights
+from content_pipeline.media.selection.highlights import DURATION_LIMIT, SEGMENT_LIMIT, MontageRules, plan_highlights
 from content_pipeline.media.selection.threshold_trial import Trial, common
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import Settings
@@ -42,15 +42,16 @@ def test_a_trial_shows_what_the_plan_keeps_and_knows_when_the_limits_left_someth
     events = [replace(one, score=max(one.score, 0.01)) for one in candidates]  # no sound, no event: none scores 0
     level = np.random.default_rng(seed).random(round(duration_s * FRAME_RATE_HZ)).astype(np.float32)
     settings = Settings(detection=detection, processing=processing, output=output)
-    found = Trial(Curves(level, level, level, level), duration_s, settings).choose_from(as_found(events), detection)
+    selected = Trial(Curves(level, level, level, level), duration_s, settings).select_from(as_found(events), detection)
     energy = level.astype("float64") ** 2
-    plan = plan_highlights(events, energy, duration_s, detection, processing, output)
-    assert found.shown == tuple(sorted(highlight.span for highlight in plan.kept))
+    plan = plan_highlights(events, energy, duration_s, MontageRules.of(detection, processing, output))
+    assert selected.shown == tuple(sorted(highlight.span for highlight in plan.kept))
     if any(one.dropped_by in (DURATION_LIMIT, SEGMENT_LIMIT) for one in plan.dropped):
-        assert found.limited
-    if not found.limited:
+        assert selected.limited
+    if not selected.limited:
         more = output.model_copy(update={"max_segments": output.max_segments + 1})
-        assert plan_highlights(events, energy, duration_s, detection, processing, more).kept == plan.kept
+        rules = MontageRules.of(detection, processing, more)
+        assert plan_highlights(events, energy, duration_s, rules).kept == plan.kept
 
 
 spans = st.lists(st.tuples(st.floats(0.1, 20), st.floats(0.1, 20)), max_size=8).map(

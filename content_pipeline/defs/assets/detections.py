@@ -32,8 +32,7 @@ def build(settings: Settings) -> dg.AssetsDefinition:
 def _metadata(made: DetectionsResult) -> dict[str, Any]:
     artifact = made.result.artifact
     document = artifact.read_json("detections.json")
-    dropped = Counter(item["dropped_by"] for item in document["candidates"] + document["dropped_highlights"])
-    dropped.pop(None, None)
+    dropped = Counter(item["dropped_by"] for item in document["candidates"] if item["dropped_by"] is not None)
     return {
         "events": artifact.facts["events"],
         "highlights": artifact.facts["highlights"],

@@ -68,8 +68,11 @@ def _choose(source: Source, info: MediaInfo, settings: EnergySettings) -> tuple[
     count = len(info.audio)
     if isinstance(settings.track, int):
         if settings.track >= count:
-            tracks = f"{counted(count, 'audio track')}, counted from 0"
-            raise BadSettings(f"energy.track is {settings.track}, but {printable(source.path)} has {tracks}")
+            tracks = counted(count, "audio track")
+            raise BadSettings(
+                f"energy.track is {settings.track}, which means track {settings.track + 1}, "
+                f"but {printable(source.path)} has {tracks}"
+            )
         return settings.track, [settings.track]
     loudest = loudest_track(source, info)
     return loudest, list(range(count)) if settings.track == "all" else [loudest]
@@ -107,7 +110,7 @@ class _Throttled:
 
 def check_complete(source: Source, info: MediaInfo, report: AudioReport, max_missing_share: float) -> None:
     """Refuse a track that ends before its declared end, or of which too much could not be decoded."""
-    name = f"{printable(source.path)}: audio track {report.track}"
+    name = f"{printable(source.path)}: audio track {report.track + 1} of {len(info.audio)}"
     declared_s = _declared_s(info, report)
     if declared_s - report.decoded_s > _tolerance_s(declared_s):
         # Without a length of its own the track may rightly end before the picture does.

@@ -16,8 +16,7 @@ import numpy as np
 from content_pipeline.media.curves.model import Curves
 from content_pipeline.media.detection.detector import Candidate, detector_for
 from content_pipeline.media.detection.labels import LabelledClip
-from content_pipeline.media.selection.highlights import SHORTEST_S
-from content_pipeline.media.selection.windows import Windows, energy_until
+from content_pipeline.media.selection.windows import SHORTEST_S, Windows, energy_until
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import DetectionSettings
 

@@ -4,7 +4,7 @@ Pillow draws them. Nothing here decides anything: a picture that is missing cost
 """
 
 from content_pipeline.media.preview.contact_sheet import contact_sheet
-from content_pipeline.media.preview.plot import detections_plot
+from content_pipeline.media.preview.plot import DetectionsPlot, detections_plot
 from content_pipeline.media.preview.thumbnail import thumbnail
 
-__all__ = ["contact_sheet", "detections_plot", "thumbnail"]
+__all__ = ["DetectionsPlot", "contact_sheet", "detections_plot", "thumbnail"]

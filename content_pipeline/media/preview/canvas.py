@@ -12,7 +12,6 @@ from PIL import Image, ImageDraw, ImageFont
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont
 
-    from content_pipeline.media.spans import Span
 
 Colour = tuple[int, int, int]
 
@@ -107,10 +106,6 @@ def clock(seconds: float, *, hours: bool, decimals: int = 0) -> str:
     minutes, second = divmod(whole, 60)
     text = f"{minutes // 60}:{minutes % 60:02}:{second:02}" if hours else f"{minutes}:{second:02}"
     return f"{text}.{fraction:0{decimals}}" if decimals else text
-
-
-def midpoint_s(span: Span) -> float:
-    return (span.start_s + span.end_s) / 2
 
 
 def write(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from content_pipeline.media.preview.canvas import Colour
     from content_pipeline.media.probe import MediaInfo, VideoTrack
     from content_pipeline.media.source import Source
-    from content_pipeline.media.spans import Span
+    from content_pipeline.media.spans import Scene, Span
 
 MOST_STILLS = 12
 _MARGIN_PX = 12
@@ -32,7 +32,7 @@ _NUMBER: Colour = (92, 205, 170)
 
 
 def contact_sheet(
-    source: Source, info: MediaInfo, spans: Sequence[Span], columns: int = 4, thumb_width: int = 320
+    source: Source, info: MediaInfo, scenes: Sequence[Scene], columns: int = 4, thumb_width: int = 320
 ) -> bytes:
     """A JPEG of the first twelve highlights, numbered in the order given, as on the detections plot.
 
@@ -42,12 +42,12 @@ def contact_sheet(
     if info.video is None:
         raise NoPicture(f"{printable(source.path)} holds no picture to show")
     tile = (thumb_width, _tile_height(info.video, thumb_width))
-    shown = spans[:MOST_STILLS]
+    shown = scenes[:MOST_STILLS]
     pictures = stills(source, info, shown, tile) if shown else []
-    sheet, boxes = _blank_sheet(len(shown), columns, tile, left_out=len(spans) - len(shown))
-    for number, (span, picture, box) in enumerate(zip(shown, pictures, boxes, strict=True), start=1):
+    sheet, boxes = _blank_sheet(len(shown), columns, tile, left_out=len(scenes) - len(shown))
+    for number, (scene, picture, box) in enumerate(zip(shown, pictures, boxes, strict=True), start=1):
         _place_picture(sheet, picture, box)
-        _write_caption(sheet, number, span, picture, box, hours=info.duration_s >= 3600)
+        _write_caption(sheet, number, scene.span, picture, box, hours=info.duration_s >= 3600)
     return as_jpeg(sheet, _QUALITY)
 
 

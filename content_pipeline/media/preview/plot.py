@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw
 
+from content_pipeline.media.curves.model import FRAME_RATE_HZ
 from content_pipeline.media.preview.canvas import (
     BLUE,
     GREEN,
@@ -29,7 +30,6 @@ from content_pipeline.media.preview.canvas import (
     drawable,
     fitted,
     font,
-    midpoint_s,
     write,
 )
 from content_pipeline.media.preview.envelope import Envelope, envelope
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from content_pipeline.media.detection.detector import Candidate
+    from content_pipeline.media.selection.highlights import Highlight
     from content_pipeline.media.spans import Span
 
     Pixels = NDArray[np.float32]
@@ -71,7 +72,7 @@ class TimeScale:
         """Pixel columns of a span, widened about its middle until it can be seen."""
         left, right = round(self.x(span.start_s)), round(self.x(span.end_s))
         if right - left < narrowest_px:
-            left = min(round(self.x(midpoint_s(span)) - narrowest_px / 2), PLOT.right - narrowest_px)
+            left = min(round(self.x(span.middle_s) - narrowest_px / 2), PLOT.right - narrowest_px)
             left = max(left, PLOT.left)
             right = left + narrowest_px
         return left, right
@@ -88,44 +89,48 @@ class LevelScale:
         return np.clip((self.high - level) / (self.high - self.low), 0.0, 1.0) * PLOT.height
 
 
-def detections_plot(
-    level: NDArray[np.floating],
-    threshold: NDArray[np.floating],
-    unit: str,
-    frame_rate_hz: float,
-    duration_s: float,
-    candidates: Sequence[Candidate],
-    highlights: Sequence[tuple[Span, float]],
-    title: str,
-) -> bytes:
-    """A PNG of what detection compared and decided.
+@dataclass(frozen=True, eq=False)
+class DetectionsPlot:
+    """What the plot shows: what was compared, one value per frame of the curves, and what came of it.
 
-    `highlights` are spans with their scores; they are numbered in the order given, as on the contact sheet.
+    Highlights are numbered in the order given, as on the contact sheet. Candidates without a rule are in a clip.
     """
-    scale = TimeScale(_shown_duration_s(duration_s, len(level), frame_rate_hz))
-    heard = envelope(level, frame_rate_hz, scale.duration_s, PLOT.width)
-    asked = envelope(threshold, frame_rate_hz, scale.duration_s, PLOT.width)
+
+    title: str
+    level: NDArray[np.floating]
+    threshold: NDArray[np.floating]
+    unit: str
+    duration_s: float
+    candidates: Sequence[Candidate]
+    highlights: Sequence[Highlight]
+
+
+def detections_plot(plot: DetectionsPlot) -> bytes:
+    """A PNG of what detection compared and decided."""
+    scale = TimeScale(_shown_duration_s(plot.duration_s, len(plot.level)))
+    heard = envelope(plot.level, FRAME_RATE_HZ, scale.duration_s, PLOT.width)
+    asked = envelope(plot.threshold, FRAME_RATE_HZ, scale.duration_s, PLOT.width)
     levels = _level_scale(heard, asked)
 
     pixels = np.full((HEIGHT_PX, WIDTH_PX, 3), PAPER, dtype=np.float32)
     _paint_grid(pixels, scale, levels)
-    _paint_bands(pixels, scale, highlights)
+    _paint_bands(pixels, scale, plot.highlights)
     _paint_level(pixels, levels, heard, asked)
     _paint_threshold(pixels, levels, asked)
 
     image = Image.fromarray(pixels.round().astype(np.uint8))
-    rules = _rules(candidates)
-    _write_heading(image, title, scale, candidates, highlights)
-    _write_legend(image, rules, candidates, highlights)
-    _write_axes(image, scale, levels, unit)
-    _draw_events(image, scale, candidates, rules)
-    _write_numbers(image, scale, highlights)
-    _say_when_empty(image, candidates)
+    rules = _rules(plot.candidates)
+    _write_heading(image, plot, scale)
+    _write_legend(image, rules, plot)
+    _write_axes(image, scale, levels, plot.unit)
+    _draw_events(image, scale, plot.candidates, rules)
+    _write_numbers(image, scale, plot.highlights)
+    _say_when_empty(image, plot.candidates)
     return as_png(image, _PALETTE)
 
 
-def _shown_duration_s(duration_s: float, frames: int, frame_rate_hz: float) -> float:
-    for length_s in (duration_s, frames / frame_rate_hz):
+def _shown_duration_s(duration_s: float, frames: int) -> float:
+    for length_s in (duration_s, frames / FRAME_RATE_HZ):
         if math.isfinite(length_s) and length_s > 0:
             return length_s
     return 1.0
@@ -174,9 +179,9 @@ def _line(y: NDArray[np.float64], thickness_px: float) -> NDArray[np.float32]:
     return _stroke(np.fmin(y, following), np.fmax(y, following), thickness_px)
 
 
-def _paint_bands(pixels: Pixels, scale: TimeScale, highlights: Sequence[tuple[Span, float]]) -> None:
-    for span, _ in highlights:
-        left, right = scale.extent(span, narrowest_px=2)
+def _paint_bands(pixels: Pixels, scale: TimeScale, highlights: Sequence[Highlight]) -> None:
+    for highlight in highlights:
+        left, right = scale.extent(highlight.span, narrowest_px=2)
         _paint(pixels, Box(left, BAND.top, right, BAND.bottom), 0.15, GREEN)
         _paint(pixels, Box(left, BAND.top, right, BAND.top + 3), 0.8, GREEN)
 
@@ -275,7 +280,7 @@ def _draw_events(image: Image.Image, scale: TimeScale, candidates: Sequence[Cand
             draw.line((left, middle, right - 1, middle), fill=VERMILION)
             shape = names.index(rule) if rule in rules else len(names) - 1
             # Marks that would hide each other are drawn once; the legend counts them all.
-            marks.add((round(scale.x(midpoint_s(candidate.span)) / 3) * 3, shape))
+            marks.add((round(scale.x(candidate.span.middle_s) / 3) * 3, shape))
     for x, shape in sorted(marks):
         _draw_mark(image, x, middle, shape)
 
@@ -308,13 +313,13 @@ def _mark(shape: int, *, filled: bool) -> Image.Image:
     return mask.resize((_MARK_PX, _MARK_PX), Image.Resampling.BOX)
 
 
-def _write_numbers(image: Image.Image, scale: TimeScale, highlights: Sequence[tuple[Span, float]]) -> None:
+def _write_numbers(image: Image.Image, scale: TimeScale, highlights: Sequence[Highlight]) -> None:
     """Each highlight's number at the top of its band; where two would touch, the weaker goes lower or unnamed."""
     taken: list[tuple[int, float, float]] = []
-    numbered = sorted(enumerate(highlights, start=1), key=lambda item: -item[1][1])
-    for number, (span, _) in numbered:
+    numbered = sorted(enumerate(highlights, start=1), key=lambda item: -item[1].score)
+    for number, highlight in numbered:
         half = font(_SMALL).getlength(str(number)) / 2 + 2
-        x = min(max(scale.x(midpoint_s(span)), PLOT.left + half), PLOT.right - half)
+        x = min(max(scale.x(highlight.span.middle_s), PLOT.left + half), PLOT.right - half)
         for row in (0, 1):
             if all(other != row or x + half <= left or right <= x - half for other, left, right in taken):
                 taken.append((row, x - half, x + half))
@@ -325,34 +330,23 @@ def _write_numbers(image: Image.Image, scale: TimeScale, highlights: Sequence[tu
 # Words.
 
 
-def _write_heading(
-    image: Image.Image,
-    title: str,
-    scale: TimeScale,
-    candidates: Sequence[Candidate],
-    highlights: Sequence[tuple[Span, float]],
-) -> None:
-    chosen_s = sum(span.duration_s for span, _ in highlights)
+def _write_heading(image: Image.Image, plot: DetectionsPlot, scale: TimeScale) -> None:
+    chosen_s = sum(highlight.span.duration_s for highlight in plot.highlights)
     length = clock(scale.duration_s, hours=scale.duration_s >= 3600)
-    summary = [f"{length} long", _counted(len(_kept(candidates)), "event")]
-    if highlights:
-        summary.append(f"{_counted(len(highlights), 'highlight')}, {chosen_s:.0f} s")
+    summary = [f"{length} long", f"{_counted(len(_kept(plot.candidates)), 'event')} shown"]
+    if plot.highlights:
+        summary.append(f"{_counted(len(plot.highlights), 'highlight')}, {chosen_s:.0f} s")
     text = "   ·   ".join(summary)
     write(image, (PLOT.right, _TITLE_BASELINE), text, _SMALL + 1, MUTED, "rs")
     room = PLOT.width - font(_SMALL + 1).getlength(text) - 30
-    write(image, (PLOT.left, _TITLE_BASELINE), fitted(title, _TITLE, room), _TITLE)
+    write(image, (PLOT.left, _TITLE_BASELINE), fitted(plot.title, _TITLE, room), _TITLE)
 
 
 def _counted(count: int, noun: str) -> str:
     return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
 
 
-def _write_legend(
-    image: Image.Image,
-    rules: Counter[str],
-    candidates: Sequence[Candidate],
-    highlights: Sequence[tuple[Span, float]],
-) -> None:
+def _write_legend(image: Image.Image, rules: Counter[str], plot: DetectionsPlot) -> None:
     draw = ImageDraw.Draw(image)
     y = _LEGEND_BASELINE - 4
     x = _entry(image, PLOT.left + 30, "level")
@@ -361,11 +355,11 @@ def _write_legend(
     for dash in (0, 9, 18):
         draw.line((x + dash, y, x + dash + 5, y), fill=INK, width=2)
     x = _entry(image, x + 31, "threshold")
-    if highlights:
+    if plot.highlights:
         draw.rectangle((x, y - 6, x + 16, y + 5), fill=(217, 240, 234))
         draw.rectangle((x, y - 6, x + 16, y - 4), fill=(51, 177, 143))
         x = _entry(image, x + 24, "highlight")
-    kept = len(_kept(candidates))
+    kept = len(_kept(plot.candidates))
     if kept:
         draw.rectangle((x, y - 4, x + 13, y + 4), fill=BLUE)
         x = _entry(image, x + 21, f"kept ({kept})")

@@ -1,7 +1,8 @@
 """One picture per highlight, for as little decoding as the recording allows.
 
-A keyframe inside the highlight costs one frame. Where there is none, frames are decoded from the keyframe
-before it, within a budget for the whole sheet; past the budget that keyframe stands in, and says when it is from.
+A keyframe near the moment to be shown costs one frame. Where there is none, frames are decoded from the keyframe
+before it, within a budget for the whole sheet. Past the budget the nearest keyframe of the highlight stands in; where
+it has none the one before it does, and says when it is from.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from PIL import Image
 
 from content_pipeline.errors import NoPicture, printable
 from content_pipeline.media.damage import packets, until_damage
-from content_pipeline.media.preview.canvas import midpoint_s
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from content_pipeline.media.probe import MediaInfo, VideoTrack
     from content_pipeline.media.source import Source
-    from content_pipeline.media.spans import Span
+    from content_pipeline.media.spans import Scene
 
     VideoPacket = Packet[VideoStream]
 
@@ -35,6 +35,8 @@ FORWARD_BUDGET_PIXELS = 4_500 * 1280 * 720
 # MPEG-TS has no index: a seek lands somewhat behind where it was asked to, perhaps past the keyframe.
 _STEPS_BACK_S = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 60.0, float("inf"))
 _THREADS = 2
+# A keyframe this near to a moment shows it well enough: fights last longer.
+NEAR_S = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,23 +47,23 @@ class Still:
     at_s: float
 
 
-def stills(source: Source, info: MediaInfo, spans: Sequence[Span], size: tuple[int, int]) -> list[Still | None]:
-    """A picture for each span, fitted into `size`; None where nothing of it could be decoded."""
+def stills(source: Source, info: MediaInfo, scenes: Sequence[Scene], size: tuple[int, int]) -> list[Still | None]:
+    """A picture for each scene, fitted into `size`; None where nothing of it could be decoded."""
     video = info.video
     if video is None:
         raise NoPicture(f"{printable(source.path)} holds no picture to show")
-    found: dict[Span, Still | None] = {}
+    pictures: dict[Scene, Still | None] = {}
     with _cursor(source, video, "NONKEY", threads=1) as keys, _cursor(source, video, "NONREF", _THREADS) as forward:
         reader = _Reader(info, video, keys, forward)
-        # In the order of time, so that one run through a file without keyframes serves every highlight.
-        for span in sorted(set(spans)):
-            frame = reader.frame_of(span)
+        # In the order of time, so that one pass through a file without keyframes serves every highlight.
+        for scene in sorted(set(scenes), key=lambda scene: (scene.at_s, scene)):
+            frame = reader.frame_of(scene)
             image = None if frame is None else _picture(frame, keys.sample_aspect, video.rotation_degrees, size)
             if frame is None or image is None:
-                found[span] = None
+                pictures[scene] = None
             else:
-                found[span] = Still(image, keys.time_s(frame) - info.origin_s)
-    return [found[span] for span in spans]
+                pictures[scene] = Still(image, keys.time_s(frame) - info.origin_s)
+    return [pictures[scene] for scene in scenes]
 
 
 class _Reader:
@@ -72,32 +74,32 @@ class _Reader:
         self._forward = forward
         self._budget_pixels = float(FORWARD_BUDGET_PIXELS)
 
-    def frame_of(self, span: Span) -> VideoFrame | None:
-        start_s, end_s = (self._info.origin_s + edge for edge in (span.start_s, span.end_s))
-        middle_s = self._info.origin_s + midpoint_s(span)
-        before = self._keys.keyframe_before(middle_s)
-        if before is not None and self._keys.time_s(before) >= start_s:
-            return before
-        after = self._keys.keyframe_after(middle_s, end_s)
-        if after is not None:
-            return after
-        if before is None or self._is_too_dear(before, middle_s):
-            return before
-        return self._decoded_in(start_s, end_s, middle_s, self._keys.time_s(before))
+    def frame_of(self, scene: Scene) -> VideoFrame | None:
+        start_s, end_s = (self._info.origin_s + edge for edge in (scene.span.start_s, scene.span.end_s))
+        moment_s = self._info.origin_s + scene.at_s
+        before, after = self._keys.keyframe_before(moment_s), self._keys.keyframe_after(moment_s, end_s)
+        inside = [frame for frame in (before, after) if frame is not None and self._keys.time_s(frame) >= start_s]
+        nearest = min(inside, key=lambda frame: abs(self._keys.time_s(frame) - moment_s), default=None)
+        if nearest is not None and abs(self._keys.time_s(nearest) - moment_s) <= NEAR_S:
+            return nearest
+        if before is None or self._is_too_dear(before, moment_s):
+            return before if nearest is None else nearest
+        decoded = self._decoded_in(start_s, end_s, moment_s, self._keys.time_s(before))
+        return nearest if decoded is None else decoded
 
-    def _is_too_dear(self, keyframe: VideoFrame, middle_s: float) -> bool:
-        """Whether decoding up to the middle passes what is left of the budget; else it is spent."""
-        way_s = middle_s - self._forward.resumed_at_s(self._keys.time_s(keyframe), middle_s)
+    def _is_too_dear(self, keyframe: VideoFrame, moment_s: float) -> bool:
+        """Whether decoding up to a moment passes what is left of the budget; else it is spent."""
+        way_s = moment_s - self._forward.resumed_at_s(self._keys.time_s(keyframe), moment_s)
         pixels = (way_s * self._frame_rate + 1) * keyframe.width * keyframe.height
         if pixels > self._budget_pixels:
             return True
         self._budget_pixels -= pixels
         return False
 
-    def _decoded_in(self, start_s: float, end_s: float, middle_s: float, keyframe_s: float) -> VideoFrame | None:
+    def _decoded_in(self, start_s: float, end_s: float, moment_s: float, keyframe_s: float) -> VideoFrame | None:
         # The rate is what the file claims: twice as many frames is a variable rate, more is a lie.
-        most_frames = int(2 * (middle_s - keyframe_s) * self._frame_rate) + 64
-        way = self._forward.decode_to(keyframe_s, middle_s, most_frames)
+        most_frames = int(2 * (moment_s - keyframe_s) * self._frame_rate) + 64
+        way = self._forward.decode_to(keyframe_s, moment_s, most_frames)
         for frame in (way.shown, way.following):
             if frame is not None and start_s <= self._forward.time_s(frame) < end_s:
                 return frame

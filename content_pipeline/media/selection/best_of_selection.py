@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
 
 from content_pipeline.media.selection.highlights import DURATION_LIMIT, SEGMENT_LIMIT, Highlight
 from content_pipeline.media.selection.windows import ROUNDING_S
@@ -47,6 +46,7 @@ class Contender:
     span: Span
     score: float
     standing: float
+    peak_s: float | None = None
     dropped_by: str | None = None
 
 
@@ -64,10 +64,33 @@ class BestOf:
 
 def best_of(offers: Sequence[Offer], settings: BestOfSettings) -> BestOf:
     """What stands out most and fits; the order in which videos are given changes nothing."""
-    contenders = sorted((one for offer in offers for one in standings(offer)), key=_best_first)
+    contenders = sorted((contender for offer in offers for contender in standings(offer)), key=_best_first)
     kept, dropped = _within_budget(contenders, settings)
-    orders: dict[str, Callable[[Contender], Any]] = {"score": _best_first, "chronological": _by_time}
-    return BestOf(tuple(sorted(kept, key=orders[settings.order])), tuple(sorted(dropped, key=_by_time)))
+    orders: dict[str, Callable[[list[Contender]], list[Contender]]] = {
+        "score": lambda contenders: sorted(contenders, key=_best_first),
+        "chronological": lambda contenders: sorted(contenders, key=_by_time),
+        "hybrid": alternating,
+    }
+    return BestOf(tuple(orders[settings.order](kept)), tuple(sorted(dropped, key=_by_time)))
+
+
+def alternating(contenders: Iterable[Contender]) -> list[Contender]:
+    """The strongest first, but never two of one video in a row, unless nothing else is left.
+
+    A video with more than half of what is left has to be next, or its clips would end up in a row at the end.
+    """
+    left = sorted(contenders, key=_best_first)
+    counts = Counter(contender.video_key for contender in left)
+    result: list[Contender] = []
+    while left:
+        previous = result[-1].video_key if result else None
+        others = [contender for contender in left if contender.video_key != previous]
+        urgent = [contender for contender in others if 2 * counts[contender.video_key] > len(left)]
+        following = next(iter(urgent or others or left))
+        left.remove(following)
+        counts[following.video_key] -= 1
+        result.append(following)
+    return result
 
 
 def standings(offer: Offer) -> list[Contender]:
@@ -96,7 +119,8 @@ def _level(score: float) -> float:
 
 def _contender(offer: Offer, highlight: Highlight, standing: float) -> Contender:
     # Adding zero turns -0.0, which JSON would show, into 0.0.
-    return Contender(offer.video_key, highlight.span, highlight.score, round(standing, STANDING_DIGITS) + 0.0)
+    standing = round(standing, STANDING_DIGITS) + 0.0
+    return Contender(offer.video_key, highlight.span, highlight.score, standing, highlight.peak_s)
 
 
 def _within_budget(walk: Iterable[Contender], settings: BestOfSettings) -> tuple[list[Contender], list[Contender]]:

@@ -19,12 +19,11 @@ from content_pipeline.media.detection.detector import Candidates, Evidence, dete
 from content_pipeline.media.selection.highlights import (
     DURATION_LIMIT,
     SEGMENT_LIMIT,
-    SHORTEST_JUMP_S,
-    SHORTEST_S,
+    MontageRules,
     plan_highlights,
 )
 from content_pipeline.media.selection.tuning import Picked
-from content_pipeline.media.selection.windows import ROUNDING_S, Windows, energy_until
+from content_pipeline.media.selection.windows import ROUNDING_S, SHORTEST_S, EventTimes, Windows
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import DetectionSettings, OutputSettings, Settings
 
@@ -37,14 +36,16 @@ SAME_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Moment:
-    """A stretch of action, however long, before a montage shows it or a part of it."""
+    """A stretch of action, however long, before a montage shows it or pieces of it; and which events it holds."""
 
     span: Span
     score: float
+    first_event: int
+    end_event: int
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selected:
     """The highlights that a montage would show, in order of time, and whether its limits left others out."""
 
     moments: int
@@ -60,44 +61,41 @@ class Trial:
         self._duration_s = duration_s
         self._evidence: Evidence = detector_for(settings.detection).evidence(curves)
         self._energy = np.square(curves.broadband, dtype=np.float64)
-        limit_s = min(settings.processing.max_segment_duration_s, settings.output.max_duration_s)
-        gap_s = max(settings.processing.merge_gap_s, SHORTEST_JUMP_S)
-        self._windows = Windows(energy_until(self._energy), limit_s, gap_s)
+        self._windows = MontageRules.of_settings(settings).windows(self._energy)
 
-    def choose(self, detection: DetectionSettings) -> Choice:
+    def select(self, detection: DetectionSettings) -> Selected:
         """What a montage would show under these settings."""
-        return self.choose_from(self._evidence.decide(detection).found, detection)
+        return self.select_from(self._evidence.decide(detection).found, detection)
 
-    def choose_from(self, found: Candidates, detection: DetectionSettings) -> Choice:
+    def select_from(self, candidates: Candidates, detection: DetectionSettings) -> Selected:
         output = self._settings.output
-        moments = self._moments(found, detection)
+        rules = MontageRules.of(detection, self._settings.processing, output)
+        moments, events = self._moments(candidates, rules)
         if output.select == "best" or output.order != "chronological":
-            walk = _Walk(self._windows, output)
-            return Choice(len(moments), tuple(sorted(walk.best_of(moments))), walk.limited)
+            walk = _Walk(self._windows, output, events)
+            return Selected(len(moments), tuple(sorted(walk.best_of(moments))), walk.limited)
         # What opens the montage is shown whatever its score: every window has to be known.
-        arguments = self._energy, self._duration_s, detection, self._settings.processing, output
-        plan = plan_highlights(found.listed(), *arguments)
-        limited = any(one.dropped_by in (DURATION_LIMIT, SEGMENT_LIMIT) for one in plan.dropped)
+        plan = plan_highlights(candidates.listed(), self._energy, self._duration_s, rules)
+        limited = any(highlight.dropped_by in (DURATION_LIMIT, SEGMENT_LIMIT) for highlight in plan.dropped)
         limited = limited or len(plan.kept) == output.max_segments  # of a long moment no more windows are looked for
-        return Choice(len(moments), tuple(sorted(one.span for one in plan.kept)), limited)
+        return Selected(len(moments), tuple(sorted(highlight.span for highlight in plan.kept)), limited)
 
-    def _moments(self, found: Candidates, detection: DetectionSettings) -> list[Moment]:
+    def _moments(self, candidates: Candidates, rules: MontageRules) -> tuple[list[Moment], EventTimes]:
         """Events widened, clamped and merged: what `plan_highlights` does, on whole columns."""
-        processing, end_s = self._settings.processing, max(0.0, self._duration_s)
-        padding_s = processing.context_padding_s
-        starts_s = (found.starts_s - detection.event_lookback_s - padding_s).clip(0.0, end_s)
-        ends_s = (found.ends_s + padding_s).clip(0.0, end_s)
-        is_kept = found.is_event & (ends_s - starts_s >= SHORTEST_S - ROUNDING_S)
-        starts_s, ends_s, scores = starts_s[is_kept], ends_s[is_kept], found.scores[is_kept]
+        end_s = max(0.0, self._duration_s)
+        starts_s = (candidates.starts_s - rules.lookback_s - rules.padding_s).clip(0.0, end_s)
+        ends_s = (candidates.ends_s + rules.padding_s).clip(0.0, end_s)
+        is_kept = candidates.is_event & (ends_s - starts_s >= SHORTEST_S - ROUNDING_S)
+        starts_s, ends_s, scores = starts_s[is_kept], ends_s[is_kept], candidates.scores[is_kept]
+        events = rules.times_of(candidates.starts_s[is_kept], candidates.ends_s[is_kept])
         if not len(starts_s):
-            return []
+            return [], events
         reached_s = np.maximum.accumulate(ends_s)
-        first = np.flatnonzero(np.append(True, starts_s[1:] - reached_s[:-1] > processing.merge_gap_s))
-        last = np.append(first[1:], len(starts_s)) - 1
-        columns = starts_s[first], reached_s[last], np.add.reduceat(scores, first)
-        return [
-            Moment(Span(start_s, end_s), score) for start_s, end_s, score in zip(*map(_listed, columns), strict=True)
-        ]
+        first = np.flatnonzero(np.append(True, starts_s[1:] - reached_s[:-1] > rules.merge_gap_s))
+        end = np.append(first[1:], len(starts_s))
+        columns = starts_s[first], reached_s[end - 1], np.add.reduceat(scores, first)
+        spans = map(Span, _listed(columns[0]), _listed(columns[1]))
+        return list(map(Moment, spans, _listed(columns[2]), first.tolist(), end.tolist())), events
 
 
 def _listed(column: NDArray[np.float64]) -> list[float]:
@@ -109,14 +107,16 @@ def _listed(column: NDArray[np.float64]) -> list[float]:
 class _Walk:
     """The best highlights that fit, best first. A long moment is looked into only when its score makes it the next.
 
-    No window of a moment scores more than the whole, and none that is left more than one that was taken.
+    No piece of a moment scores more than the whole, and none that is left more than one that was taken.
     """
 
     windows: Windows
     output: OutputSettings
+    events: EventTimes
     limited: bool = False
     _next: list[tuple[float, int, Span, int]] = field(default_factory=list)
-    _inside: dict[int, tuple[Moment, Span]] = field(default_factory=dict)  # where a window was found
+    _inside: dict[int, tuple[Moment, Span]] = field(default_factory=dict)  # where a piece was found
+    _closed: set[Span] = field(default_factory=set)  # those of which a piece had no room
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def best_of(self, moments: Iterable[Moment]) -> list[Span]:
@@ -128,32 +128,30 @@ class _Walk:
         while self._next and len(kept) < self.output.max_segments and left_s >= SHORTEST_S - ROUNDING_S:
             _, is_known, span, number = heapq.heappop(self._next)
             inside = self._inside.get(number)
-            if inside is not None and self.windows.limit_s > left_s:
-                self.limited = True  # nor will any other window fit
+            length_s = span.duration_s if is_known else self.windows.limit_s
+            if length_s > left_s or (inside is not None and inside[0].span in self._closed):
+                self.limited = True
+                if inside is not None:
+                    self._closed.add(inside[0].span)
             elif inside is not None and not is_known:
                 self._offer(*inside)
-            elif span.duration_s > left_s:
-                self.limited = True
             else:
                 kept.append(span)
                 left_s -= span.duration_s
                 if inside is not None:
-                    self._offer_beside(span, *inside)
+                    for beside in self.windows.beside(span, inside[1]):
+                        self._offer(inside[0], beside)
         self.limited = self.limited or bool(self._next)
         return kept
 
-    def _offer_beside(self, taken: Span, moment: Moment, rest: Span) -> None:
-        self._offer(moment, Span(rest.start_s, taken.start_s - self.windows.gap_s))
-        self._offer(moment, Span(taken.end_s + self.windows.gap_s, rest.end_s))
-
     def _offer(self, moment: Moment, rest: Span) -> None:
-        """The best window of what is left of a moment, with its share of the moment's score."""
-        limit_s = self.windows.limit_s
-        if rest.duration_s < limit_s - ROUNDING_S or limit_s < SHORTEST_S - ROUNDING_S:
+        """The best piece of what is left of a moment, with its share of the moment's score."""
+        piece = self.windows.best_piece(rest, self.events.only(slice(moment.first_event, moment.end_event)))
+        if piece is None or piece.duration_s < SHORTEST_S - ROUNDING_S:
             return
-        window, whole = self.windows.richest(rest), self.windows.energy_of(moment.span)
-        share = self.windows.energy_of(window) / whole if whole > 0 else limit_s / moment.span.duration_s
-        self._push(moment.score * share, window, (moment, rest), is_known=True)
+        whole = self.windows.energy_of(moment.span)
+        share = self.windows.energy_of(piece) / whole if whole > 0 else piece.duration_s / moment.span.duration_s
+        self._push(moment.score * share, piece, (moment, rest), is_known=True)
 
     def _push(self, score: float, span: Span, inside: tuple[Moment, Span] | None, is_known: bool = False) -> None:
         """What might be better comes before what is known to be as good; equals come in order of time."""
@@ -163,7 +161,7 @@ class _Walk:
         heapq.heappush(self._next, (-score, int(is_known or inside is None), span, number))
 
 
-def compared(now: Choice, then: Choice) -> Picked:
+def compared(now: Selected, then: Selected) -> Picked:
     """What a threshold picks, and how that differs from what is picked now."""
     same = common(now.shown, then.shown)
     return Picked(

@@ -1,6 +1,6 @@
 """Which value of a setting gives what is wanted: a table of what each would pick, and the one nearest to a target.
 
-Pure: what a value picks of one recording is found by `trial`.
+Pure: what a value picks of one recording is found by `threshold_trial`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from content_pipeline.settings import CalibrationSettings, OutputSettings
+from content_pipeline.settings import CalibrationSettings, Settings
 
 Setting = Literal["sensitivity", "rms_threshold"]
 
@@ -121,12 +121,12 @@ def _nearest(rows: Sequence[Row], target: Target) -> Row:
 
 def _around(rows: Sequence[Row], target: Target) -> tuple[Row | None, Row | None]:
     """The strictest value that reaches the target, if any does, and the next stricter one, which does not."""
-    before: Row | None = None
+    stricter: Row | None = None
     for row in sorted(rows, key=lambda row: -row.value):
         if target.given_by(row) >= target.amount:
-            return row, before
-        before = row
-    return None, before
+            return row, stricter
+        stricter = row
+    return None, stricter
 
 
 def _as_good(rows: Sequence[Row], current: Row, best: Row, target: Target) -> bool:
@@ -134,7 +134,7 @@ def _as_good(rows: Sequence[Row], current: Row, best: Row, target: Target) -> bo
     low, high = sorted((current.value, best.value))
     given = target.given_by(best)
     on_the_way = [target.given_by(row) for row in (current, *rows) if low <= row.value <= high]
-    is_alike = all(abs(one - given) <= NEAR_ENOUGH * given for one in on_the_way)
+    is_alike = all(abs(amount - given) <= NEAR_ENOUGH * given for amount in on_the_way)
     return is_alike and (is_met(current, target) or not is_met(best, target))
 
 
@@ -172,40 +172,52 @@ def makes_no_difference(rows: Sequence[Row]) -> bool:
 
 def no_difference(setting: Setting) -> str:
     other = "rms_threshold" if setting == "sensitivity" else "sensitivity"
-    told = f"{setting} makes no difference here, every value that was tried picks the same"
-    return f"{told}; try `--setting {other}`"
+    return f"{setting} makes no difference here, every value that was tried picks the same; try `--setting {other}`"
 
 
-def remarks(rows: Sequence[Row], chosen: Row, target: Target | None, output: OutputSettings) -> list[str]:
-    """What a person should know before taking the value: whether it reaches the target, and if not, why."""
-    told = [] if chosen.picked.clips else [f"{chosen.value:g} picks nothing in any video"]
+def remarks(rows: Sequence[Row], chosen: Row, target: Target | None, settings: Settings) -> list[str]:
+    """What a person should know before taking the value: whether it reaches the target, and if not, what limits."""
+    notes = [] if chosen.picked.clips else [f"{chosen.value:g} picks nothing in any video"]
     if target is None:
-        return told
-    limits = f"output.max_duration_s ({output.max_duration_s:g}) and output.max_segments ({output.max_segments})"
+        return notes
     if not is_in_reach(rows, target):
-        return [*told, _out_of_reach(rows, chosen, target, limits)]
+        return [*notes, _out_of_reach(rows, chosen, target, settings)]
     too_much, too_little = _around(rows, target)
     if not is_met(chosen, target) and too_much is not None and too_little is not None:
-        told.append(f"there is no closer value between {_as_told(too_much, target)} and {_as_told(too_little, target)}")
-    if target.kind == "montage_s" and 2 * chosen.picked.limited > chosen.videos:
-        told.append(
-            f"in {chosen.picked.limited} of {chosen.videos} videos {limits} decide the length, not the threshold"
+        notes.append(
+            f"there is no closer value between {_described(too_much, target)} and {_described(too_little, target)}"
         )
-    return told
+    if target.kind == "montage_s" and 2 * chosen.picked.limited > chosen.videos:
+        notes.append(
+            f"in {chosen.picked.limited} of {chosen.videos} videos {_montage_limits(settings)} decide the length, "
+            "not the threshold"
+        )
+    return notes
 
 
-def _as_told(row: Row, target: Target) -> str:
-    return f"{row.value:g} ({target.given_by(row):.1f} {'s' if target.kind == 'montage_s' else 'per hour'})"
+def _described(row: Row, target: Target) -> str:
+    return f"{row.value:g} ({_amount(target.given_by(row), target)})"
 
 
-def _out_of_reach(rows: Sequence[Row], chosen: Row, target: Target, limits: str) -> str:
-    """How far the values go, and what would lead further."""
+def _amount(amount: float, target: Target) -> str:
+    return f"{amount:.1f} {'s' if target.kind == 'montage_s' else 'per hour'}"
+
+
+def _montage_limits(settings: Settings) -> str:
+    output = settings.output
+    return f"output.max_duration_s ({output.max_duration_s:g}) and output.max_segments ({output.max_segments})"
+
+
+def _out_of_reach(rows: Sequence[Row], chosen: Row, target: Target, settings: Settings) -> str:
+    """How far the values go, and which setting leads further."""
     strictest, most = max(rows, key=lambda row: row.value), max(target.given_by(row) for row in rows)
     if target.given_by(strictest) > target.amount:
-        helps = f"stricter values, or lower {limits}" if target.kind == "montage_s" else "stricter values"
-        return f"even the strictest value, {_as_told(strictest, target)}, gives more; this would help: {helps}"
-    if target.kind == "montage_s" and chosen.picked.limited:
-        helps = f"higher {limits}"
+        advice = f", or lower {_montage_limits(settings)}" if target.kind == "montage_s" else ""
+        return f"even the strictest value, {_described(strictest, target)}, gives more; try stricter values{advice}"
+    if target.kind == "per_hour":  # a lower threshold finds more events, but merges them into fewer moments
+        advice = f"lower processing.merge_gap_s ({settings.processing.merge_gap_s:g})"
+    elif chosen.picked.limited:
+        advice = f"raise {_montage_limits(settings)}"
     else:
-        helps = "longer recordings" if target.kind == "montage_s" else "recordings in which more happens"
-    return f"no value reaches the target, {most:.1f} is the most; this would help: {helps}"
+        advice = f"raise processing.max_segment_duration_s ({settings.processing.max_segment_duration_s:g})"
+    return f"no value gives more than {_amount(most, target)}; {advice}"

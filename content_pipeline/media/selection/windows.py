@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Spans are sums of floats: two windows of 10 s must fit a budget of 20 s.
 ROUNDING_S = 1e-6
+SHORTEST_S = 1 / FRAME_RATE_HZ  # no clip is shorter than a frame of the curves
 # So are energies, and they differ in their last digits: equal means equal to a billionth.
 _EQUAL = 1 - 1e-9
 _BLOCK = 512
@@ -63,23 +64,36 @@ class Windows:
             start_s = last_start_s if frame is None else frame / FRAME_RATE_HZ
         return Span(start_s, min(start_s + self.limit_s, span.end_s))
 
-    def richest_few(self, span: Span, most: int) -> list[Span]:
-        """The richest window, then the richest of what is left on both sides, and so on; in order of time."""
-        rests: list[tuple[float, Span, Span]] = []  # the energy of the best window, the window, where it was found
+    def pieces(self, span: Span, events: EventTimes, most: int) -> list[Span]:
+        """The best piece of a long span, then the best of what is left on both sides, and so on; in order of time."""
+        rests: list[tuple[float, Span, Span]] = []  # the energy of the best piece, the piece, where it was found
 
         def offer(rest: Span) -> None:
-            if rest.duration_s >= self.limit_s - ROUNDING_S:
-                window = self.richest(rest)
-                heapq.heappush(rests, (-self.energy_of(window), window, rest))
+            piece = self.best_piece(rest, events)
+            if piece is not None:
+                heapq.heappush(rests, (-self.energy_of(piece), piece, rest))
 
         offer(span)
         taken: list[Span] = []
         while rests and len(taken) < most:
-            _, window, rest = heapq.heappop(rests)
-            taken.append(window)
-            offer(Span(rest.start_s, window.start_s - self.gap_s))
-            offer(Span(window.end_s + self.gap_s, rest.end_s))
+            _, piece, rest = heapq.heappop(rests)
+            taken.append(piece)
+            for beside in self.beside(piece, rest):
+                offer(beside)
         return sorted(taken)
+
+    def best_piece(self, rest: Span, events: EventTimes) -> Span | None:
+        """The richest window, if one fits; of a shorter rest what belongs to its events, if it holds any."""
+        return self.richest(rest) if self._has_room_in(rest) else events.about(rest)
+
+    def beside(self, piece: Span, rest: Span) -> tuple[Span, ...]:
+        """What a piece leaves of the span it was taken from: of a span shorter than a window, nothing."""
+        if not self._has_room_in(rest):
+            return ()
+        return Span(rest.start_s, piece.start_s - self.gap_s), Span(piece.end_s + self.gap_s, rest.end_s)
+
+    def _has_room_in(self, rest: Span) -> bool:
+        return rest.duration_s >= self.limit_s - ROUNDING_S
 
     def energy_of(self, span: Span) -> float:
         return self._before(span.end_s) - self._before(span.start_s)
@@ -107,6 +121,30 @@ class Windows:
         held += ahead[:-1]
         held -= self.until
         return _Values(held)
+
+
+@dataclass(frozen=True, eq=False)
+class EventTimes:
+    """When the events of a highlight are, how much is shown before and after them, and how little of one counts."""
+
+    starts_s: NDArray[np.float64]
+    ends_s: NDArray[np.float64]
+    before_s: float
+    after_s: float
+    least_s: float
+
+    def only(self, which: slice) -> EventTimes:
+        return replace(self, starts_s=self.starts_s[which], ends_s=self.ends_s[which])
+
+    def about(self, rest: Span) -> Span | None:
+        """The part of a rest that belongs to the events in it; None where there is too little of them."""
+        inside_s = np.minimum(self.ends_s, rest.end_s) - np.maximum(self.starts_s, rest.start_s)
+        is_inside = inside_s > 0
+        if not is_inside.any() or inside_s[is_inside].sum() < self.least_s - ROUNDING_S:
+            return None
+        first_s, last_s = float(self.starts_s[is_inside].min()), float(self.ends_s[is_inside].max())
+        part = Span(max(rest.start_s, first_s - self.before_s), min(rest.end_s, last_s + self.after_s))
+        return part if part.duration_s >= SHORTEST_S - ROUNDING_S else None
 
 
 class _Values:

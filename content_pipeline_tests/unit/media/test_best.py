@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from content_pipeline.media.selection.best_of_selection import BestOf, Offer, best_of, standings
+from content_pipeline.media.selection.best_of_selection import BestOf, Contender, Offer, alternating, best_of, standings
 from content_pipeline.media.selection.highlights import Highlight
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import BestOfSettings
@@ -129,7 +130,7 @@ bounds = st.builds(
     max_duration_s=st.floats(0.1, 100),
     max_segments=st.integers(1, 8),
     max_per_video=st.integers(1, 3),
-    order=st.sampled_from(["score", "chronological"]),
+    order=st.sampled_from(["score", "chronological", "hybrid"]),
 )
 
 
@@ -182,3 +183,34 @@ def _shuffled(items: tuple[Highlight, ...], random: Any) -> tuple[Highlight, ...
     mixed = list(items)
     random.shuffle(mixed)
     return tuple(mixed)
+
+
+contender_lists = st.lists(
+    st.builds(
+        lambda key, start, standing: Contender(key, Span(start, start + 1), 1.0, standing),
+        st.sampled_from("abcd"),
+        st.integers(0, 99),
+        st.integers(-3, 9),
+    ),
+    max_size=12,
+    unique_by=lambda contender: (contender.video_key, contender.span),
+)
+
+
+@given(contender_lists)
+def test_hybrid_never_shows_two_clips_of_a_video_in_a_row_while_that_can_be_helped(contenders: list[Contender]) -> None:
+    ordered = alternating(contenders)
+    keys = [contender.video_key for contender in ordered]
+    in_a_row = sum(first == second for first, second in pairwise(keys))
+    commonest = max(Counter(keys).values(), default=0)
+    assert in_a_row == max(0, commonest - (len(keys) - commonest) - 1)
+    assert sorted(ordered, key=repr) == sorted(contenders, key=repr)
+
+
+def test_hybrid_begins_with_the_strongest_and_goes_on_with_the_strongest_of_another_video() -> None:
+    strong, weak = offer("strong", 90, 80, 70), offer("weak", 20, 10)
+    by_score = best_of([strong, weak], BestOfSettings(max_per_video=3))
+    hybrid = best_of([strong, weak], BestOfSettings(max_per_video=3, order="hybrid"))
+    assert [contender.video_key for contender in by_score.kept] == ["strong", "strong", "strong", "weak", "weak"]
+    assert [contender.video_key for contender in hybrid.kept] == ["strong", "weak", "strong", "weak", "strong"]
+    assert hybrid.kept[0] == by_score.kept[0]

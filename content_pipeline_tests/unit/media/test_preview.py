@@ -18,14 +18,15 @@ from PIL import Image
 from content_pipeline.errors import NoPicture
 from content_pipeline.media.curves.model import FRAME_RATE_HZ
 from content_pipeline.media.detection.detector import Candidate
-from content_pipeline.media.preview import contact_sheet, detections_plot, thumbnail
+from content_pipeline.media.preview import DetectionsPlot, contact_sheet, detections_plot, thumbnail
 from content_pipeline.media.preview.canvas import clock, drawable, fitted, font
 from content_pipeline.media.preview.envelope import envelope
 from content_pipeline.media.preview.plot import BAND, DROPPED_LANE, HEIGHT_PX, KEPT_LANE, PLOT, WIDTH_PX
-from content_pipeline.media.preview.stills import Still, stills
+from content_pipeline.media.preview.stills import NEAR_S, Still, stills
 from content_pipeline.media.probe import MediaInfo, probe
+from content_pipeline.media.selection.highlights import Highlight
 from content_pipeline.media.source import open_source
-from content_pipeline.media.spans import Span
+from content_pipeline.media.spans import Scene, Span
 
 MINUTE_S = 60.0
 FPS = 10
@@ -39,7 +40,7 @@ def quiet_curve(duration_s: float) -> np.ndarray:
 def plot(
     duration_s: float = MINUTE_S,
     candidates: Sequence[Candidate] = (),
-    highlights: Sequence[tuple[Span, float]] = (),
+    highlights: Sequence[Highlight] = (),
     title: str = "evening.mp4",
     level: np.ndarray | None = None,
     threshold: np.ndarray | None = None,
@@ -47,7 +48,7 @@ def plot(
 ) -> np.ndarray:
     level = quiet_curve(duration_s) if level is None else level
     threshold = np.full(len(level), -40.0) if threshold is None else threshold
-    return pixels(detections_plot(level, threshold, unit, FRAME_RATE_HZ, duration_s, candidates, highlights, title))
+    return pixels(detections_plot(DetectionsPlot(title, level, threshold, unit, duration_s, candidates, highlights)))
 
 
 def pixels(picture: bytes) -> np.ndarray:
@@ -72,7 +73,7 @@ def is_white(pixel: np.ndarray) -> bool:
 def test_the_plot_is_a_small_png_of_a_fixed_size() -> None:
     level = quiet_curve(3600)
     threshold = np.full(len(level), -40.0)
-    data = detections_plot(level, threshold, "dB", FRAME_RATE_HZ, 3600, [], [], "an hour")
+    data = detections_plot(DetectionsPlot("an hour", level, threshold, "dB", 3600, [], []))
     picture = Image.open(io.BytesIO(data))
     assert (picture.format, picture.size) == ("PNG", (WIDTH_PX, HEIGHT_PX))
     assert len(data) < 40_000
@@ -83,7 +84,7 @@ def test_the_paper_is_white() -> None:
 
 
 def test_highlights_are_bands_where_they_belong() -> None:
-    picture = plot(highlights=[(Span(10, 20), 1.0), (Span(40, 45), 2.0)])
+    picture = plot(highlights=[Highlight(Span(10, 20), 1.0), Highlight(Span(40, 45), 2.0)])
     row = picture[BAND.top + 1]
     assert [is_green(row[column(second)]) for second in (5, 11, 19, 30, 41, 44, 50)] == [
         False, True, True, False, True, True, False,
@@ -92,7 +93,7 @@ def test_highlights_are_bands_where_they_belong() -> None:
 
 def test_a_band_lets_the_curve_show_through() -> None:
     level = np.full(int(MINUTE_S * FRAME_RATE_HZ), -50.0)
-    picture = plot(level=level, threshold=np.full(len(level), np.nan), highlights=[(Span(10, 20), 1.0)])
+    picture = plot(level=level, threshold=np.full(len(level), np.nan), highlights=[Highlight(Span(10, 20), 1.0)])
     inside, outside = (picture[PLOT.top + 20 : PLOT.bottom, column(second)].sum(axis=1) for second in (12, 32))
     assert inside.argmin() == outside.argmin()
     assert inside.min() < np.median(inside) - 150
@@ -132,7 +133,7 @@ def test_the_legend_names_the_rules_that_dropped_something() -> None:
 
 def test_the_legend_stays_inside_the_picture_whatever_the_rules_are_called() -> None:
     candidates = [Candidate(Span(n, n + 0.1), 1.0, f"rule {n} " + "that is long " * 9) for n in range(12)]
-    picture = plot(candidates=candidates, highlights=[(Span(1, 2), 1.0)])
+    picture = plot(candidates=candidates, highlights=[Highlight(Span(1, 2), 1.0)])
     assert (picture[38:60, PLOT.right + 4 :] == 255).all()
 
 
@@ -195,7 +196,7 @@ def test_a_long_title_keeps_both_ends() -> None:
 @pytest.mark.parametrize("duration_s", [0.0, 0.02, MINUTE_S, 200_000.0, float("nan")])
 def test_any_curve_can_be_drawn(level: np.ndarray, threshold: np.ndarray, duration_s: float) -> None:
     outside = [Candidate(Span(-5, 1e6), 1.0), Candidate(Span(1e6, 1e6 + 1), 1.0, "too short")]
-    picture = plot(duration_s, outside, [(Span(-5, 1e6), 1.0)], level=level, threshold=threshold)
+    picture = plot(duration_s, outside, [Highlight(Span(-5, 1e6), 1.0)], level=level, threshold=threshold)
     assert picture.shape == (HEIGHT_PX, WIDTH_PX, 3)
 
 
@@ -260,12 +261,12 @@ def record(
 
 def look(path: Path, spans: Sequence[Span], size: tuple[int, int] = (160, 160)) -> list[Still | None]:
     with open_source(path) as source:
-        return stills(source, probe(source), spans, size)
+        return stills(source, probe(source), list(map(Scene.of, spans)), size)
 
 
 def sheet(path: Path, spans: Sequence[Span], **layout: int) -> Any:
     with open_source(path) as source:
-        data = contact_sheet(source, probe(source), spans, **layout)
+        data = contact_sheet(source, probe(source), list(map(Scene.of, spans)), **layout)
     return Image.open(io.BytesIO(data))
 
 
@@ -317,6 +318,25 @@ def test_a_keyframe_inside_the_highlight_is_enough(tmp_path: Path) -> None:
     assert red_of(still) == pytest.approx(shade(1.5), abs=8)
 
 
+@pytest.mark.parametrize("keyframe_every", [5, 20, 1000])
+def test_the_moment_that_is_asked_for_is_shown_not_the_middle(tmp_path: Path, keyframe_every: int) -> None:
+    with open_source(record(tmp_path / "a.mp4", keyframe_every=keyframe_every)) as source:
+        (still,) = stills(source, probe(source), [Scene(Span(0, 3), at_s=2.5)], (160, 160))
+    assert still is not None
+    assert still.at_s == pytest.approx(2.5, abs=NEAR_S)
+    assert red_of(still) == pytest.approx(shade(still.at_s), abs=8)
+
+
+def test_past_the_budget_the_nearest_keyframe_of_the_highlight_stands_in(tmp_path: Path) -> None:
+    with open_source(record(tmp_path / "a.mp4", keyframe_every=15)) as source:
+        info = probe(source)
+        assert info.video is not None
+        costly = replace(info, video=replace(info.video, frame_rate=1e9))
+        (still,) = stills(source, costly, [Scene(Span(1, 3), at_s=2.9)], (160, 160))
+    assert still is not None
+    assert still.at_s == pytest.approx(1.5, abs=0.01)
+
+
 def test_without_a_keyframe_in_the_highlight_its_middle_is_decoded(tmp_path: Path) -> None:
     spans = [Span(2.2, 2.8), Span(0.5, 0.9), Span(1.4, 1.6), Span(1.4, 1.6)]
     found = look(record(tmp_path / "a.mp4", keyframe_every=1000), spans)
@@ -328,8 +348,8 @@ def test_past_the_budget_the_keyframe_before_stands_in_and_says_when_it_is_from(
         info = probe(source)
         assert info.video is not None
         costly = replace(info, video=replace(info.video, frame_rate=1e9))
-        (still,) = stills(source, costly, [Span(2, 3)], (160, 160))
-        said, unsaid = (pixels(contact_sheet(source, claim, [Span(2, 3)])) for claim in (costly, info))
+        (still,) = stills(source, costly, [Scene.of(Span(2, 3))], (160, 160))
+        said, unsaid = (pixels(contact_sheet(source, claim, [Scene.of(Span(2, 3))])) for claim in (costly, info))
     assert still is not None
     assert still.at_s == 0
     caption = slice(12 + 180, None), slice(100, 250)
@@ -407,7 +427,7 @@ def test_a_truncated_recording_gives_pictures_up_to_its_end(tmp_path: Path) -> N
 def test_a_recording_without_picture_is_refused_by_name(tmp_path: Path) -> None:
     sound_only = MediaInfo(container="mov", duration_s=3.0, origin_s=0.0, video=None, audio=())
     with open_source(record(tmp_path / "a.mp4")) as source, pytest.raises(NoPicture, match=r"a\.mp4"):
-        contact_sheet(source, sound_only, [Span(0, 1)])
+        contact_sheet(source, sound_only, [Scene.of(Span(0, 1))])
 
 
 # --- thumbnails

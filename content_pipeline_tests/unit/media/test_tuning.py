@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from content_pipeline.media.selection.threshold_trial import Choice, Trial, common, compared
+from content_pipeline.media.selection.threshold_trial import Selected, Trial, common, compared
 from content_pipeline.media.selection.tuning import (
     Picked,
     Row,
@@ -43,15 +43,15 @@ def montage(amount: float) -> Target:
     return Target("montage_s", amount)
 
 
-def shown(*spans: tuple[float, float]) -> Choice:
-    return Choice(len(spans), tuple(Span(*span) for span in spans), False)
+def shown(*spans: tuple[float, float]) -> Selected:
+    return Selected(len(spans), tuple(Span(*span) for span in spans), False)
 
 
 def test_a_higher_threshold_never_finds_more_time() -> None:
     settings = Settings(output=OutputSettings(max_duration_s=1e6, max_segments=10_000))
     trial = Trial(curves_with(220, noise=FIGHTS), 220.0, settings)
     lengths = [
-        sum(span.duration_s for span in trial.choose(_with_sensitivity(settings, value)).shown)
+        sum(span.duration_s for span in trial.select(_with_sensitivity(settings, value)).shown)
         for value in (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
     ]
     assert lengths == sorted(lengths, reverse=True)
@@ -71,21 +71,31 @@ def test_what_cannot_be_reached_gives_the_most_there_is_and_says_so() -> None:
     rows = [row(1, 30), row(2, 20)]
     chosen = nearest(rows, montage(60))
     assert chosen.value == 1
-    assert remarks(rows, chosen, montage(60), OutputSettings()) == [
-        "no value reaches the target, 30.0 is the most; this would help: longer recordings"
+    assert remarks(rows, chosen, montage(60), Settings()) == [
+        "no value gives more than 30.0 s; raise processing.max_segment_duration_s (10)"
     ]
     assert not is_in_reach(rows, montage(60))
     limited = [row(1, 30, limited=1), row(2, 20)]
-    (told,) = remarks(limited, limited[0], montage(60), OutputSettings())
-    assert told.endswith("this would help: higher output.max_duration_s (90) and output.max_segments (12)")
+    (note,) = remarks(limited, limited[0], montage(60), Settings())
+    assert note == "no value gives more than 30.0 s; raise output.max_duration_s (90) and output.max_segments (12)"
+
+
+def test_where_more_moments_cannot_be_found_the_merging_is_named() -> None:
+    rows = [row(1, 30, moments=4), row(2, 20, moments=6)]
+    per_hour = Target("per_hour", 100)
+    assert remarks(rows, nearest(rows, per_hour), per_hour, Settings()) == [
+        "no value gives more than 6.0 per hour; lower processing.merge_gap_s (2)"
+    ]
 
 
 def test_what_even_the_strictest_value_exceeds_gives_the_least_there_is_and_says_so() -> None:
     rows = [row(1, 30), row(2, 20)]
     chosen = nearest(rows, montage(5))
     assert chosen.value == 2
-    (told,) = remarks(rows, chosen, montage(5), OutputSettings())
-    assert told.startswith("even the strictest value, 2 (20.0 s), gives more; this would help: stricter values")
+    (note,) = remarks(rows, chosen, montage(5), Settings())
+    assert note.startswith(
+        "even the strictest value, 2 (20.0 s), gives more; try stricter values, or lower output.max_"
+    )
     assert not is_in_reach(rows, montage(5))
 
 
@@ -94,7 +104,7 @@ def test_a_value_that_picks_nothing_is_not_taken_while_another_picks_something(a
     rows = [row(6, 39), row(7, 0)]
     chosen = nearest(rows, montage(amount))
     assert chosen.value == taken(rows, montage(amount), now=7) == 6
-    assert remarks(rows, chosen, montage(amount), OutputSettings()) == [
+    assert remarks(rows, chosen, montage(amount), Settings()) == [
         "there is no closer value between 6 (39.0 s) and 7 (0.0 s)"
     ]
 
@@ -103,8 +113,8 @@ def test_where_every_value_picks_nothing_it_is_said() -> None:
     rows = [row(6, 0), row(7, 0)]
     assert taken(rows, montage(15), now=6) == 6
     chosen = rows[0]
-    assert remarks(rows, chosen, montage(15), OutputSettings())[0] == "6 picks nothing in any video"
-    assert remarks(rows, chosen, None, OutputSettings()) == ["6 picks nothing in any video"]
+    assert remarks(rows, chosen, montage(15), Settings())[0] == "6 picks nothing in any video"
+    assert remarks(rows, chosen, None, Settings()) == ["6 picks nothing in any video"]
 
 
 def test_the_value_that_counts_now_is_kept_when_another_gives_hardly_anything_else() -> None:
@@ -140,9 +150,9 @@ def test_moments_that_all_become_one_do_not_meet_a_wish_for_few() -> None:
 
 def test_the_limits_of_the_montage_are_named_when_they_decide() -> None:
     rows = [row(1, 900, videos=10, limited=9), row(2, 800, videos=10, limited=6)]
-    (told,) = remarks(rows, nearest(rows, montage(90)), montage(90), OutputSettings())
+    (note,) = remarks(rows, nearest(rows, montage(90)), montage(90), Settings())
     limits = "output.max_duration_s (90) and output.max_segments (12)"
-    assert told == f"in 9 of 10 videos {limits} decide the length, not the threshold"
+    assert note == f"in 9 of 10 videos {limits} decide the length, not the threshold"
 
 
 def test_values_between_two_of_the_table_lead_to_the_wish() -> None:

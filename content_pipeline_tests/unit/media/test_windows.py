@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from content_pipeline.media.curves.model import FRAME_RATE_HZ
-from content_pipeline.media.selection.windows import Windows, energy_until
+from content_pipeline.media.selection.windows import EventTimes, Windows, energy_until
 from content_pipeline.media.spans import Span
 
 
@@ -41,11 +41,12 @@ def test_no_window_holds_more_than_the_richest(
     assert windows.energy_of(found) >= best - 1.0
 
 
-def test_the_richest_few_lie_apart_and_in_order() -> None:
+def test_the_richest_windows_lie_apart_and_in_order() -> None:
     energy = np.zeros(round(100 * FRAME_RATE_HZ))
     for start_s, level in ((20, 1.0), (50, 3.0), (80, 2.0)):
         energy[round(start_s * FRAME_RATE_HZ) : round((start_s + 5) * FRAME_RATE_HZ)] = level
 
-    found = Windows(energy_until(energy), 5.0, gap_s=2.0).richest_few(Span(0, 100), most=2)
+    no_events = EventTimes(np.empty(0), np.empty(0), before_s=0.0, after_s=0.0, least_s=0.1)
+    pieces = Windows(energy_until(energy), 5.0, gap_s=2.0).pieces(Span(0, 100), no_events, most=2)
 
-    assert [window.start_s for window in found] == pytest.approx([50, 80], abs=0.05)
+    assert [window.start_s for window in pieces] == pytest.approx([50, 80], abs=0.05)

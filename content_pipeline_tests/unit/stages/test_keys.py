@@ -16,7 +16,7 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.media.probe import MediaInfo
 from content_pipeline.media.render.encoding import FrameSize
 from content_pipeline.media.selection.best_of_selection import Contender, Offer
-from content_pipeline.media.spans import Span
+from content_pipeline.media.spans import Scene, Span
 from content_pipeline.settings import Settings
 from content_pipeline.stages.best_of import _Shot, _Video, best_of_key
 from content_pipeline.stages.clips import ClipRequest
@@ -42,13 +42,13 @@ def test_the_keys_of_a_video_stay_the_same(context: StageContext) -> None:
         "energy": energy_key(context, **CONTENT.identity),
         "detections": detections_key(context, CONTENT, "22", 1),
         "clip": ClipRequest(CONTENT, SPANS[0], 1, "copy").key(context),
-        "montage": montage_key(context, CONTENT, 1, SPANS),
+        "montage": montage_key(context, CONTENT, 1, [Scene(SPANS[0], 2.0), Scene(SPANS[1], 5.5)]),
     } == {
         "fingerprint": "b7deaf2f4be6a395c69a29366a40c163e01baabaed5d300639a2032929bf3281",
         "energy": "a31be7dfeab494f5dbf06e53f744fcad6d7a67e8c9acc5b00e27c8ec10fc438c",
-        "detections": "9da0d3e23cfe5b37577c93d64db5d5ee4dc4e0f5d397bca74752963fe3e3ccb3",
+        "detections": "421f659f7a259092de753426aa510103adbb2f1b11cf4c39df7315592c28407b",
         "clip": "693baace3c43b1721fb8e970a6d696f07c45b53402669e1c76b73d1df2d68265",
-        "montage": "cb2a01ea37684f41a0acd5ab16d70d97d3fdfb7e99e01f946c521b56bed38aa9",
+        "montage": "c56fc8d9578a944d34efb3cbd95766a86622c84a8a7c5ffb52ab4fd2ad8fe288",
     }
 
 
@@ -59,5 +59,5 @@ def test_the_keys_of_a_best_of_stay_the_same(context: StageContext) -> None:
     assert shot.request(size).key(context) == "3cca150cf2e4169cebc00795a78743b22707622c98431ab6683ac5e20750f28e"
     assert (
         best_of_key(context, library, [shot], size)
-        == "7d59f43ff689423bc253a78932948785504635bb5cf35eb21ec6aea44e576d3e"
+        == "a0e2c81304e6f4906644c0782a44f6a884f88046d841bebe97053a45400a7f69"
     )
