@@ -25,7 +25,7 @@ from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import load
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.chaos import SIZE, by_size
-from content_pipeline_tests.helpers.eventually import eventually
+from content_pipeline_tests.helpers.eventually import eventually, let_time_pass
 
 LEASE_S = 10
 
@@ -127,6 +127,17 @@ class Dev:
         found: str | None = self.graphql(query, asset=asset, key=key)["data"]["assetNodeOrError"].get("staleStatus")
         return found
 
+    def last_look(self) -> float:
+        """When the sensor that watches the folders began its latest tick."""
+        query = """{ sensorOrError(sensorSelector: {repositoryLocationName: "content_pipeline",
+            repositoryName: "__repository__", sensorName: "watch_libraries"}) {
+            ... on Sensor { sensorState { ticks(limit: 1) { timestamp } } } } }"""
+        ticks = self.graphql(query)["data"]["sensorOrError"]["sensorState"]["ticks"]
+        return ticks[0]["timestamp"] if ticks else 0.0
+
+    def has_looked_since(self, look: float) -> bool:
+        return self.last_look() > look
+
     def launch(self, job_name: str) -> None:
         mutation = """mutation($job: String!) { launchRun(executionParams: {mode: "default", selector: {
             repositoryLocationName: "content_pipeline", repositoryName: "__repository__", jobName: $job}}) {
@@ -209,20 +220,21 @@ def recordings(samples_folder: Path) -> dict[str, Path]:
     }
 
 
-def copy_slowly(source: Path, target: Path, seconds: float) -> None:
+def copy_slowly(source: Path, target: Path, dev: Dev) -> None:
+    """So that the watching sensor looks at the file after every piece."""
     data = source.read_bytes()
-    pieces = 8
+    pieces = 3
     with target.open("wb") as file:
         for number in range(pieces):
             file.write(data[number * len(data) // pieces : (number + 1) * len(data) // pieces])
             file.flush()
-            time.sleep(seconds / pieces)
+            eventually(partial(dev.has_looked_since, dev.last_look()), "the sensor looked again")
 
 
 def test_a_recording_that_is_copied_slowly_is_left_alone_until_it_is_whole_and_then_done(
     dev: Dev, recordings: dict[str, Path]
 ) -> None:
-    copy_slowly(recordings["slow"], dev.library / "slow.mp4", 12)
+    copy_slowly(recordings["slow"], dev.library / "slow.mp4", dev)
     assert dev.job("slow.mp4") is None
     eventually(lambda: dev.is_done("slow.mp4"), "the montage was made")
     job = dev.job("slow.mp4")
@@ -311,7 +323,7 @@ def test_everything_is_killed_at_random_and_every_recording_is_done_once(dev: De
         shutil.copy(made, dev.library / name)
     chance, until_s = random.Random(1), time.monotonic() + by_size(15, 180)
     while time.monotonic() < until_s and not all(dev.is_done(name) for name in names):
-        time.sleep(chance.uniform(0.5, 6))
+        let_time_pass(chance.uniform(0.5, 6), unless=lambda: all(dev.is_done(name) for name in names))
         kinds = {
             "child": [
                 pid

@@ -8,8 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,7 @@ from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import Settings, load
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.chaos import by_size
-from content_pipeline_tests.helpers.eventually import eventually
+from content_pipeline_tests.helpers.eventually import eventually, let_time_pass
 
 KILLS = by_size(3, 100)
 WAYS: list[tuple[str, ...]] = by_size([("process", "dev")], [("process",), ("dev",), ("process", "dev")])
@@ -178,15 +176,8 @@ def _kill_at_random(attacked: Attacked, ways: tuple[str, ...]) -> None:
             attacked.start(way)
         if attacked.all_done():
             attacked.add_recordings()
-        _wait(attacked.chance.uniform(0.2, 4.0), attacked.all_done)
+        let_time_pass(attacked.chance.uniform(0.2, 4.0), unless=attacked.all_done)
         kills += attacked.kill_something()
-
-
-def _wait(seconds: float, done: Callable[[], bool]) -> None:
-    """So long, or until nothing is left to disturb."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not done():
-        time.sleep(0.1)
 
 
 def _finish(attacked: Attacked) -> None:

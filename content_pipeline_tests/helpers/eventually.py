@@ -1,4 +1,4 @@
-"""Waiting in tests: poll a condition until it holds, or fail at a deadline. Never sleep for a guessed time."""
+"""Waiting in tests: poll a condition until it holds, or fail at a deadline. Never sleep to wait for something."""
 
 from __future__ import annotations
 
@@ -18,3 +18,10 @@ def eventually(condition: Callable[[], Value | None], what: str, within_s: float
         assert time.monotonic() < deadline_s, f"not within {within_s:g} s: {what}"
         time.sleep(POLL_S)
     return value
+
+
+def let_time_pass(seconds: float, unless: Callable[[], object]) -> None:
+    """Time that belongs to what is tested: how long trouble lasts, when chance strikes. Ends early if it is over."""
+    deadline_s = time.monotonic() + seconds
+    while time.monotonic() < deadline_s and not unless():
+        time.sleep(POLL_S)
