@@ -18,9 +18,9 @@ from content_pipeline.dagster_runtime.names import (
     owner_of,
 )
 from content_pipeline.errors import RunForgotten
+from content_pipeline.execution.messages import RunStatus
 from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS, parse_job_tag
 from content_pipeline.execution.run_context import RunContext, executing
-from content_pipeline.execution.runs import RunStatus
 from content_pipeline.execution.worker_identity import is_gone, this_worker
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest

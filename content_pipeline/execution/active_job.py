@@ -1,129 +1,83 @@
-"""What is known of an errand while a child carries it, gathered from what the child says."""
+"""A job, or a run without one, that a child works on."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
 
+from content_pipeline.execution.assignment import Assignment
+from content_pipeline.execution.messages import Failure, Message, RunStatus
 from content_pipeline.execution.outcome import Outcome
-from content_pipeline.execution.runs import RunStatus
-from content_pipeline.library.plan import OWN_COPIES
-from content_pipeline.manifest.model import Job, JobResult
+from content_pipeline.execution.report import Report
+from content_pipeline.manifest.model import Lease
 from content_pipeline.stage import VIDEO_STAGES
-
-SHOWN_FACTS = ("highlights", "events", "clips", "montage_s", "track", "tracks")
 
 
 @dataclass
 class ActiveJob:
-    """`launched`: Dagster asked for this run, and looks after it when it must be done again."""
+    """`report` is what the child said; the rest is what its parent knows."""
 
-    name: str
-    job: Job | None
-    outcome: Outcome
-    config_hash: str | None = None
-    launched: bool = False
-    whole: bool = True  # all stages of the video, not some that a person picked
+    assignment: Assignment
+    report: Report
     started_s: float = field(default_factory=time.monotonic)
-    stage: str = VIDEO_STAGES[0]  # at which it is, as far as it was heard
-    duration_s: float = 0.0  # of the recording, once it is known
-    silent_s: float = 0.0  # since it was last heard
-    stalled: dict[str, Any] | None = None  # why it was ended, as a failure
-    run_id: str | None = None
-    run_status: str | None = None
-    input_bytes: int = 0
-    quick: str | None = None
-    full: str | None = None
-    lost: bool = False
+    silent_s: float = 0.0  # since the child last said something
+    unsaved_progress: bool = False
+    lease_lost: bool = False
     stop_by_s: float | None = None  # asked to stop; made to, at this moment
-    failure: dict[str, Any] | None = None
-    outdated: str | None = None
-    stage_keys: dict[str, str] = field(default_factory=dict)
-    hashes: dict[str, str] = field(default_factory=dict)
-    cost: dict[str, Any] = field(default_factory=dict)
-    stats: dict[str, Any] = field(default_factory=dict)
-    progress: dict[str, Any] | None = None
+    stall: Failure | None = None  # why it was ended
     committed: Outcome | None = None  # what came of it, once the manifest knows
 
-    @property
-    def succeeded(self) -> bool:
-        return self.run_status == RunStatus.SUCCEEDED and self.failure is None
+    @classmethod
+    def of(cls, assignment: Assignment) -> ActiveJob:
+        return cls(assignment, Report(VIDEO_STAGES[0], assignment.partition_key, assignment.run_id))
 
     @property
-    def told_everything(self) -> bool:
-        """Whether every stage of the video was heard of, and where its outputs are."""
-        return self.whole and set(VIDEO_STAGES) <= set(self.stage_keys) and VIDEO_STAGES[-1] in self.cost
+    def name(self) -> str:
+        return self.assignment.name
+
+    @cached_property
+    def lease(self) -> Lease | None:
+        return None if self.assignment.job is None else self.assignment.job.lease
 
     @property
-    def stopped(self) -> bool:
-        """On purpose: by a wish in the manifest, or in Dagster."""
-        return self.stop_by_s is not None or self.run_status == RunStatus.CANCELLED
+    def is_stopped(self) -> bool:
+        """On purpose: by a person's request in the manifest, or in Dagster."""
+        return self.stop_by_s is not None or self.report.status is RunStatus.CANCELLED
+
+    @property
+    def is_ending(self) -> bool:
+        return self.lease_lost or self.is_stopped or self.stall is not None
 
     @property
     def size_bytes(self) -> int | None:
         """Of the recording, as well as it is known; None when it is about none."""
-        if self.job is None:
+        if self.assignment.job is None:
             return None
-        return self.input_bytes if self.input_bytes or self.job.input_size is None else self.job.input_size
+        known = self.assignment.job.input_size
+        return self.report.input_bytes if self.report.input_bytes or known is None else known
 
-    def hear(self, message: dict[str, Any]) -> None:
+    def receive(self, message: Message) -> None:
         self.silent_s = 0.0
-        match message["is"]:
-            case "identified":
-                self.outcome = replace(self.outcome, key=message["key"])
-                self.input_bytes = message["bytes"]
-            case "run":
-                self.run_id = message["run_id"]
-            case "progress":
-                self.stage = message["stage"]
-                self.progress = {"stage": message["stage"], "fraction": round(message["fraction"], 2)}
-            case "finished":
-                self._hear_of_stage(message)
-            case "recalled":
-                self.stage_keys[message["stage"]] = message["key"]
-                self.outcome = replace(self.outcome, stages={**self.outcome.stages, message["stage"]: "reused"})
-            case "outdated":
-                self.outdated = message["why"]
-            case "failed":
-                self.failure = message
-            case "ended":
-                self.quick, self.full = message["quick"], message["full"]
-                self.stats = message["stats"]
-                self.run_status = message["run_status"]
+        before, self.report = self.report, self.report.after(message)
+        self.unsaved_progress |= (self.report.stage, self.report.fraction) != (before.stage, before.fraction)
 
-    def _hear_of_stage(self, message: dict[str, Any]) -> None:
-        how = "reused" if message["reused"] else "computed"
-        self.outcome = replace(
-            self.outcome,
-            stages={**self.outcome.stages, message["stage"]: how},
-            outputs=tuple(message["outputs"]),
-            written=tuple(message["written"]),
-            notes=tuple(message["notes"]),
-            facts={**self.outcome.facts, **message["facts"]},
-        )
-        self.duration_s = message["facts"].get("duration_s", self.duration_s)
-        self.stage_keys[message["stage"]] = message["key"]
-        if message["config_hash"] is not None:  # a calibration may have been applied since the job was claimed
-            self.config_hash = message["config_hash"]
-        self.hashes = message["outputs"]
-        self.cost[message["stage"]] = {**message["cost"], "bytes": self.input_bytes}
-
-    def result(self) -> JobResult:
-        return JobResult(
-            video_key=self.outcome.key,
-            input_hash_quick=self.quick,
-            input_hash_full=self.full,
-            input_size=self.input_bytes,
-            config_hash=self.config_hash,
-            stage_keys=self.stage_keys,
-            output_files=list(self.hashes),
-            output_hashes=self.hashes,
-            results={
-                "facts": {name: self.outcome.facts.get(name) for name in SHOWN_FACTS},
-                "output_stats": self.stats,
-                "notes": list(self.outcome.notes),
-                OWN_COPIES: True,
-            },
-            cost=self.cost,
+    def outcome(self, status: str, failure: Failure | None = None, note: str = "") -> Outcome:
+        """What is told of it now."""
+        latest = self.report.latest
+        return Outcome(
+            path=self.assignment.subject,
+            key=self.report.key,
+            status=status,
+            error_code=None if failure is None else failure.code,
+            error=None if failure is None else failure.message,
+            hint=None if failure is None else failure.hint,
+            stages=self.report.stages,
+            outputs=() if latest is None else tuple(latest.outputs),
+            written=() if latest is None else latest.written,
+            notes=() if latest is None else latest.notes,
+            seconds=round(time.monotonic() - self.started_s, 3),
+            facts=self.report.facts,
+            note=note,
+            options=None if self.assignment.job is None else self.assignment.job.options,
         )

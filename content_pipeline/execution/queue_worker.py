@@ -1,4 +1,4 @@
-"""A worker without a daemon: claims jobs from the manifest and carries them out until nothing is left."""
+"""A worker without a daemon: claims jobs from the manifest and executes them until nothing is left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from content_pipeline.execution.active_job import ActiveJob
-from content_pipeline.execution.child import Assignment, log_path
+from content_pipeline.execution.assignment import Assignment, log_path
 from content_pipeline.execution.job_executor import JobExecutor
 from content_pipeline.execution.job_settings import JobSettings
 from content_pipeline.execution.outcome import Outcome, Watcher
@@ -50,12 +50,12 @@ class Worker:
         try:
             while True:
                 left = self._fill(left)
-                if not self._executor.held and (left == 0 or not self._has_more(paused())):
+                if not self._executor.active and (left == 0 or not self._has_more(paused())):
                     return
-                self._executor.turn()
+                self._executor.poll()
         except BaseException:
-            for held in self._executor.drain():
-                self._watcher.ended(replace(held.outcome, status=str(State.PENDING), note=INTERRUPTED))
+            for active in self._executor.drain():
+                self._watcher.ended(active.outcome(str(State.PENDING), note=INTERRUPTED))
             raise
 
     def _fill(self, left: int | None) -> int | None:
@@ -96,26 +96,25 @@ class Worker:
         return any(not any(breaker.holds_up(job.library, job.error_code) for breaker in paused) for job in left)
 
     def _start(self, job: Job) -> None:
-        outcome = Outcome(Path(job.subject), job.video_key, "running", options=job.options)
         settings = self._of_jobs.of(job, self._settings)
-        held = ActiveJob(job.job_id, job, outcome, job.config_hash)
-        errand = Assignment(job, cores=self._cores())
+        assignment = Assignment(job.job_id, Path(job.subject), job, partition_key=job.video_key, cores=self._cores())
         log = log_path(self._settings, f"{job.job_id}-{job.claim_count}")
-        self._executor.start(held, errand, settings, self._of_jobs.runs_with(settings), log)
+        self._executor.start(assignment, settings, self._of_jobs.runs_with(settings), log)
 
     def _cores(self) -> int:
         """How many cores a child may use: all of them for the last video of a batch."""
         slots = self._settings.worker_count
-        at_work = slots if self._waiting is None else min(slots, len(self._executor.held) + 1 + len(self._waiting))
+        at_work = slots if self._waiting is None else min(slots, len(self._executor.active) + 1 + len(self._waiting))
         return max(1, slots // max(1, at_work))
 
-    def _ended(self, held: ActiveJob, outcome: Outcome) -> None:
-        if held.run_id is not None and held.run_status is None:  # its process did not live to end it
-            if held.stopped:
-                self._runs.end_as_cancelled(held.run_id, "The worker process had to be killed.")
+    def _ended(self, active: ActiveJob, outcome: Outcome) -> None:
+        run_id = active.report.run_id
+        if run_id is not None and active.report.ended is None:  # its process did not live to end it
+            if active.is_stopped:
+                self._runs.end_as_cancelled(run_id, "The worker process had to be killed.")
             else:
                 why = outcome.error if outcome.error is not None else "The worker process died."
-                self._runs.end_as_failed(held.run_id, why)
+                self._runs.end_as_failed(run_id, why)
         if outcome.status == State.PENDING and self._waiting is not None:
-            self._waiting.append(held.name)  # it comes back after its back-off
+            self._waiting.append(active.name)  # it comes back after its back-off
         self._watcher.ended(outcome)

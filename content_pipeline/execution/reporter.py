@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from content_pipeline.errors import PipelineError, code_of
+from content_pipeline.execution.messages import Alive, Failed, Failure, Message, Progress, StageFinished
 from content_pipeline.stage import StageName
 from content_pipeline.stages.context import StageResult
 
@@ -45,63 +45,51 @@ class NullReporter:
 
 
 class PipeReporter:
-    """Tells the parent process, as JSON values."""
+    """Tells the parent process."""
 
-    def __init__(self, send: Callable[[Any], None]) -> None:
+    def __init__(self, send: Callable[[Message], None]) -> None:
         self._send = send
-        self._last: tuple[StageName, float] | None = None
-        self._said_s = time.monotonic()
+        self._last: Progress | None = None
+        self._sent_s = time.monotonic()
         self.reported_failure = False
         self.output_stats: dict[str, list[int]] = {}
 
+    def send(self, message: Message) -> None:
+        self._sent_s = time.monotonic()
+        self._send(message)
+
     def progressed(self, stage: StageName, fraction: float) -> None:
         """A percent at a time. Less than that is a sign of life, if it is more than before."""
-        before, self._last = self._last, (stage, fraction)
-        if before is None or before[0] != stage or int(before[1] * 100) != int(fraction * 100):
-            self._say({"is": "progress", "stage": stage, "fraction": fraction})
-        elif fraction > before[1]:
+        before, self._last = self._last, Progress(stage, fraction)
+        if before is None or before.stage != stage or int(before.fraction * 100) != int(fraction * 100):
+            self.send(self._last)
+        elif fraction > before.fraction:
             self.alive()
 
     def alive(self) -> None:
-        if time.monotonic() - self._said_s >= ALIVE_EVERY_S:
-            self._say({"is": "alive"})
-
-    def _say(self, message: dict[str, Any]) -> None:
-        self._said_s = time.monotonic()
-        self._send(message)
+        if time.monotonic() - self._sent_s >= ALIVE_EVERY_S:
+            self.send(Alive())
 
     def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None:
         """`config_hash`: of all settings it was made with, when it is the last stage."""
         self.output_stats = _stats(result)
-        self._send(
-            {
-                "is": "finished",
-                "stage": result.stage,
-                "key": result.key,
-                "reused": result.reused,
-                "facts": dict(result.artifact.facts),
-                "outputs": {str(path): digest for path, digest in result.outputs.items()},
-                "written": [str(path) for path in result.written],
-                "notes": list(result.notes),
-                "cost": {**cost, "reused": result.reused},
-                "config_hash": config_hash,
-            }
+        self.send(
+            StageFinished(
+                stage=result.stage,
+                key=result.key,
+                reused=result.reused,
+                facts=dict(result.artifact.facts),
+                outputs={str(path): digest for path, digest in result.outputs.items()},
+                written=tuple(str(path) for path in result.written),
+                notes=tuple(result.notes),
+                cost={**cost, "reused": result.reused},
+                config_hash=config_hash,
+            )
         )
 
     def failed(self, stage: StageName, error: BaseException) -> None:
         self.reported_failure = True
-        kind = type(error) if isinstance(error, PipelineError) else PipelineError
-        message = str(error) if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
-        self._send(
-            {
-                "is": "failed",
-                "stage": stage,
-                "code": code_of(error),
-                "policy": kind.policy.value,
-                "message": message,
-                "hint": kind.hint,
-            }
-        )
+        self.send(Failed(Failure.of(error, stage)))
 
 
 def _stats(result: StageResult) -> dict[str, list[int]]:

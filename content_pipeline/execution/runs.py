@@ -6,20 +6,11 @@ Implemented in `dagster_runtime/runs.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from typing import Protocol
 
+from content_pipeline.execution.messages import RunStatus
 from content_pipeline.execution.run_context import RunContext
 from content_pipeline.settings import Settings
-
-
-class RunStatus(StrEnum):
-    """How a run ended, by Dagster's records."""
-
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    UNFINISHED = "unfinished"  # it waits or runs
 
 
 class RunHandle(Protocol):

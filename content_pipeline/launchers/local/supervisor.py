@@ -1,6 +1,6 @@
 """The supervisor: takes in the runs that Dagster launches, and gives each to a child with everything loaded.
 
-It keeps nothing that is not in the spool, in Dagster's records or in the manifest: killed at any moment, it is
+It keeps nothing that is not in the launch queue, in Dagster's records or in the manifest: killed at any moment, it is
 followed by another that goes on where it stopped.
 """
 
@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -21,7 +21,7 @@ from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.errors import BadSettings, EnvironmentalError, PipelineError, printable
 from content_pipeline.execution.active_job import ActiveJob
 from content_pipeline.execution.admission import Admitted, NotYet, Refused, admit, is_whole
-from content_pipeline.execution.child import Assignment, log_path
+from content_pipeline.execution.assignment import Assignment, log_path
 from content_pipeline.execution.job_executor import JobExecutor
 from content_pipeline.execution.job_settings import JobSettings
 from content_pipeline.execution.launch import Launch
@@ -36,6 +36,7 @@ from content_pipeline.launchers.local.launch_queue import LaunchQueue
 from content_pipeline.launchers.local.supervisor_process import build
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import Settings, load
 
@@ -67,7 +68,7 @@ class Supervisor:
         self._executor = JobExecutor(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)
         self._of_jobs = JobSettings(make_runs)
         self._waiting: dict[str, _Waiting] = {}
-        self._carried: dict[str, Launch] = {}
+        self._started: dict[str, Launch] = {}
         self._busy_s = time.monotonic()
         self._warned = "", 0.0
         self._drain_by_s: float | None = None
@@ -105,8 +106,8 @@ class Supervisor:
             while not self._is_done():
                 self._tick()
         finally:
-            for held in self._executor.drain():
-                self._watcher.ended(replace(held.outcome, status="pending", note="handed over"))
+            for active in self._executor.drain():
+                self._watcher.ended(active.outcome("pending", note="handed over"))
             self._sweep()
 
     def _tick(self) -> None:
@@ -116,7 +117,7 @@ class Supervisor:
             self._take_in()
             self._handle_stop_requests()
             self._fill()
-            self._executor.turn()
+            self._executor.poll()
         except EnvironmentalError as error:
             self._warn(f"{error} {error.hint}")
             time.sleep(ASK_AGAIN_S)
@@ -136,7 +137,7 @@ class Supervisor:
 
     def _is_done(self) -> bool:
         now_s = time.monotonic()
-        if self._executor.held:
+        if self._executor.active:
             self._busy_s = now_s
             return self._drain_by_s is not None and now_s > self._drain_by_s
         if self._drain_by_s is not None:
@@ -158,7 +159,7 @@ class Supervisor:
         ArtifactStore(self._settings.state_dir.absolute() / "artifacts").sweep()
 
     def _take_in(self) -> None:
-        for run_id in self._launch_queue.run_ids() - self._waiting.keys() - self._carried.keys():
+        for run_id in self._launch_queue.run_ids() - self._waiting.keys() - self._started.keys():
             launch = self._launch_queue.get(run_id)
             if launch is not None:
                 self._waiting[run_id] = _Waiting(launch)
@@ -207,12 +208,7 @@ class Supervisor:
                 self._end(launch.run_id, f"Nothing to do: {why}." if needless else f"Refused: {why}.", needless)
             case Admitted(job):
                 del self._waiting[launch.run_id]
-                path = Path(launch.job_name if job is None else job.subject)
-                outcome = Outcome(path, launch.partition_key, "running")
-                whole, run_id = is_whole(launch), launch.run_id
-                recipe = None if job is None else job.config_hash
-                held = ActiveJob(run_id, job, outcome, recipe, launched=True, whole=whole, run_id=run_id)
-                self._start(launch, held, self._of_jobs.of(job, settings))
+                self._start(launch, job, self._of_jobs.of(job, settings))
 
     def _settings_of(self, launch: Launch) -> Settings:
         """As they are now where the run was launched: an edited settings file counts from the next run on."""
@@ -232,24 +228,32 @@ class Supervisor:
             )
         return settings.model_copy(update=places)
 
-    def _start(self, launch: Launch, held: ActiveJob, settings: Settings) -> None:
+    def _start(self, launch: Launch, job: Job | None, settings: Settings) -> None:
         log = log_path(settings, f"run-{launch.run_id}")
-        errand = Assignment(held.job, launch.run_id, cores=self._cores())
-        pid = self._executor.start(held, errand, settings, self._of_jobs.runs_with(settings), log)
-        self._carried[launch.run_id] = self._launch_queue.note_child(launch, self._executor.id, pid, log)
+        assignment = Assignment(
+            name=launch.run_id,
+            subject=Path(launch.job_name if job is None else job.subject),
+            job=job,
+            run_id=launch.run_id,
+            partition_key=launch.partition_key,
+            cores=self._cores(),
+            whole=is_whole(launch),
+        )
+        pid = self._executor.start(assignment, settings, self._of_jobs.runs_with(settings), log)
+        self._started[launch.run_id] = self._launch_queue.note_child(launch, self._executor.id, pid, log)
 
     def _cores(self) -> int:
         """How many cores a child may use: all of them when nothing else is to be done."""
         slots = self._settings.worker_count
-        return max(1, slots // min(slots, len(self._executor.held) + len(self._waiting) + 1))
+        return max(1, slots // min(slots, len(self._executor.active) + len(self._waiting) + 1))
 
     # --- ending
 
     def _handle_stop_requests(self) -> None:
         """Runs that a person terminated."""
         for run_id in self._launch_queue.asked_to_stop():
-            if run_id in self._carried:
-                self._executor.stop(self._executor.held[run_id])
+            if run_id in self._started:
+                self._executor.stop(self._executor.active[run_id])
                 continue
             waiting = self._waiting.pop(run_id, None)
             if waiting is not None and waiting.launch.job_tag is not None and self._serves(waiting.launch):
@@ -257,16 +261,17 @@ class Supervisor:
                 self._manifest.jobs.cancel(JobFilter(job_ids=[job_id], if_possible=True))
             self._end(run_id, "Terminated before a worker took it.", cancelled=True)
 
-    def _ended(self, held: ActiveJob, outcome: Outcome) -> None:
-        if held.run_status is not None or ((held.failure or held.outdated) and not held.lost):
-            self._launch_queue.remove(held.name)  # the child has ended the run
-        elif outcome.status == State.PENDING and not held.stopped:
-            self._runs.note(held.name, f"{outcome.error}. The run continues in another process.")
-            self._waiting[held.name] = _Waiting(self._carried[held.name])
+    def _ended(self, active: ActiveJob, outcome: Outcome) -> None:
+        report, run_id = active.report, active.name
+        if report.ended is not None or ((report.failure or report.outdated) and not active.lease_lost):
+            self._launch_queue.remove(run_id)  # the child has ended the run
+        elif outcome.status == State.PENDING and not active.is_stopped:
+            self._runs.note(run_id, f"{outcome.error}. The run continues in another process.")
+            self._waiting[run_id] = _Waiting(self._started[run_id])
         else:
             why = outcome.error if outcome.error is not None else "The worker process had to be killed."
-            self._end(held.name, why, cancelled=held.stopped)
-        del self._carried[held.name]
+            self._end(run_id, why, cancelled=active.is_stopped)
+        del self._started[run_id]
         self._watcher.ended(outcome)
 
     def _end(self, run_id: str, why: str, cancelled: bool = False) -> None:

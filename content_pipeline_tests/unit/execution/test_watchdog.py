@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from content_pipeline.execution.watchdog import BYTES_PER_HOUR, LONGEST_TURN_S, Turns, stall_limit_s
+from content_pipeline.execution.watchdog import BYTES_PER_HOUR, LONGEST_POLL_S, ListeningTime, stall_limit_s
 from content_pipeline.settings import QueueSettings
 
 QUEUE = QueueSettings(stall_s=100, stall_per_hour_s=10)
@@ -23,11 +23,11 @@ def test_patience_grows_with_the_recording(duration_s: Any, size_bytes: int, lim
 
 
 def test_time_in_which_nobody_could_listen_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that was paused, a command that was stopped: whatever the clock does, it is one turn."""
+    """A machine that was paused, a command that was stopped: whatever the clock does, it is one poll."""
     now_s = [100.0]
     monkeypatch.setattr("content_pipeline.execution.watchdog.time.monotonic", lambda: now_s[0])
-    turns = Turns(_last_s=100.0)
+    listening = ListeningTime(_last_s=100.0)
     now_s[0] += 0.2
-    assert turns.passed_s() == pytest.approx(0.2)
+    assert listening.passed_s() == pytest.approx(0.2)
     now_s[0] += 7200
-    assert turns.passed_s() == LONGEST_TURN_S
+    assert listening.passed_s() == LONGEST_POLL_S
