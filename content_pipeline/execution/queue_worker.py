@@ -93,7 +93,7 @@ class Worker:
         else:
             queued = [JobFilter(kind=PROCESSING, status=state) for state in CLAIMABLE]
             left = [job for job_filter in queued for job in self._manifest.jobs.list(job_filter)]
-        return any(not any(breaker.holds_up(job.library, job.error_code) for breaker in paused) for job in left)
+        return any(not any(breaker.blocks(job.library, job.error_code) for breaker in paused) for job in left)
 
     def _start(self, job: Job) -> None:
         settings = self._of_jobs.of(job, self._settings)

@@ -1,1 +1,17 @@
-"""The database of what is known and done. Knows no media and no Dagster."""
+"""The manifest: the database of jobs, videos and what was published. Knows no media and no Dagster.
+
+`open.py` opens the one that the settings name. `manifest.py` is the object; its parts are
+
+- `jobs.py`: every operation on jobs, and all reading. The verbs: `enqueue.py`, `claim.py`, `worker_ops.py` (what a
+  worker reports, fenced by its lease), `operator_ops.py` (what people and plans order), `rescue.py` (orphans)
+- `videos.py`, `libraries.py`, `recipes.py`, `calibrations.py`, `publications.py`
+- `breakers.py`: which work is paused; `breaker.py` decides it, without a database
+
+What they share: `model.py` (the records), `job_filter.py`, `lifecycle.py` (states and legal moves), `transitions.py` (a
+change of state with its history), `retry.py` (what happens after an error), `counts.py`.
+
+The whole: `check.py` (is it sound?), `prune.py`, `restore.py`.
+
+The database: `database.py` (opening, transactions), `database_retry.py` (while it is away), `database_errors.py`,
+`database_owner.py` (is it ours?), `sqlite.py`, `write_queue.py`, `schema.py`, `migrate.py`, `statements.py`.
+"""

@@ -3,10 +3,10 @@
 A breaker is closed (work flows), open (work waits until `until`), then half-open: one job may try. If it
 succeeds the breaker closes; if not, it opens for twice as long.
 
-Some errors are everybody's: a full disk, an unplugged drive. They hold up all there is at once. Others may be the
-stage's fault or the videos' own, and five videos that fail alike do not tell which. So those hold up nobody but the
-videos that met them. All others go on, and are the proof: one that gets through the stage ends the pause, for then the
-failed ones are bad files, and use up their attempts; while none does, the failed ones wait and keep theirs.
+Some errors affect everything: a full disk, an unplugged drive. They block all jobs at once. Others may be the fault of
+a stage or of the videos, and five videos that fail alike do not tell which. So those block only the videos that met
+them. All others go on, and decide it: one that gets through the stage ends the pause, for then the failed ones are bad
+files, and use up their attempts; while none does, the failed ones wait and keep theirs.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ class Breaker:
         return self.scope.removeprefix(LIBRARY) if self.scope.startswith(LIBRARY) else None
 
     @property
-    def is_everybodys(self) -> bool:
-        """Whether no other job could escape the error."""
+    def affects_everything(self) -> bool:
+        """Whether every job in its scope would meet the error."""
         return self.scope == EVERYTHING or self.error_code == OFFLINE
 
-    def holds_up(self, library: str, last_error_code: str | None) -> bool:
+    def blocks(self, library: str, last_error_code: str | None) -> bool:
         """Whether a job waits for it, by its library and by what its last attempt ended with."""
         in_scope = self.library is None or self.library == library
-        return in_scope and (self.is_everybodys or last_error_code == self.error_code)
+        return in_scope and (self.affects_everything or last_error_code == self.error_code)
 
     def is_ended_by(self, job_id: str, library: str, computed: Collection[str], now: datetime) -> bool:
         """Whether a success ends it. `computed` are the stages that were really gone through, and not found done.
 
-        Of everybody's errors it proves nothing while the pause lasts: the job may have been running before it began.
+        If the error affects everything, a success proves nothing during the pause: the job may have started before it.
         """
         if self.library is not None and self.library != library:
             return False
-        if self.is_everybodys:
+        if self.affects_everything:
             return not self.is_open(now)
         if self.scope.startswith(STAGE):
             return self.probe == job_id or self.scope.removeprefix(STAGE) in computed
@@ -74,10 +74,10 @@ class Breaker:
 
     def failed(self, now: datetime, message: str, again: bool) -> Breaker:
         """One more failure; `again` when this very video failed so the last time: that is no news."""
-        if again and self.until is None and not self.is_everybodys:
+        if again and self.until is None and not self.affects_everything:
             return self
         failures = self.failures + 1
-        is_enough = self.is_everybodys or self.until is not None or failures >= FAILURES_TO_OPEN
+        is_enough = self.affects_everything or self.until is not None or failures >= FAILURES_TO_OPEN
         if not is_enough or self.is_open(now):
             return replace(self, failures=failures, message=message)
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self.openings, 16))

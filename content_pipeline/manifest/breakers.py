@@ -45,75 +45,75 @@ class Gate:
     probing: tuple[Breaker, ...] = ()
 
     @property
-    def everything_waits(self) -> bool:
+    def blocks_everything(self) -> bool:
         return any(breaker.scope == EVERYTHING for breaker in self.waiting)
 
     def openings(self) -> Iterator[tuple[list[sa.ColumnElement[bool]], bool]]:
         """Which jobs to look at, and whether one of them is enough. Who failed never hides who did not."""
-        yield [sa.not_(_held_up(breaker)) for breaker in (*self.waiting, *self.probing)], False
+        yield [sa.not_(_blocked_by(breaker)) for breaker in (*self.waiting, *self.probing)], False
         for breaker in self.probing:
-            yield [_held_up(breaker), *(sa.not_(_held_up(other)) for other in self.waiting)], True
+            yield [_blocked_by(breaker), *(sa.not_(_blocked_by(other)) for other in self.waiting)], True
 
     def let_through(self, due: Sequence[Job]) -> list[Job]:
         """At most one job for each pause that is over and not yet proven so."""
         passed: list[Job] = []
         tried: set[Breaker] = set()
         for job in due:
-            pauses = {breaker for breaker in self.probing if breaker.holds_up(job.library, job.error_code)}
+            pauses = {breaker for breaker in self.probing if breaker.blocks(job.library, job.error_code)}
             if not pauses & tried:
                 passed.append(job)
                 tried |= pauses
         return passed
 
-    def note_probes(self, tx: Transaction, claimed: Sequence[Job]) -> None:
+    def record_probes(self, tx: Transaction, claimed: Sequence[Job]) -> None:
         for breaker in self.probing:
-            probe = next((job.job_id for job in claimed if breaker.holds_up(job.library, job.error_code)), None)
+            probe = next((job.job_id for job in claimed if breaker.blocks(job.library, job.error_code)), None)
             if probe is not None:
                 _save(tx, replace(breaker, probe=probe))
 
 
-def _held_up(breaker: Breaker) -> sa.ColumnElement[bool]:
+def _blocked_by(breaker: Breaker) -> sa.ColumnElement[bool]:
     """`Breaker.holds_up` for the database."""
     of_library = sa.true() if breaker.library is None else job_items.c.library == breaker.library
-    if breaker.is_everybodys:
+    if breaker.affects_everything:
         return of_library
-    # Asked so that a job without an error is a plain no, which can be turned around, and not unknown.
+    # Without the first condition a job without an error gives NULL, whose negation is NULL again.
     return sa.and_(of_library, job_items.c.error_code.is_not(None), job_items.c.error_code == breaker.error_code)
 
 
 def gate(tx: Transaction) -> Gate:
     known = _read(tx.connection)
     if any(breaker.is_half_open(tx.now) for breaker in known):
-        # Kept from here on: of several workers that claim at this moment, one may try.
-        known = _read(tx.connection, keep=True)
-    waiting = [breaker for breaker in known if breaker.is_open(tx.now) or _is_being_tried(tx, breaker)]
+        # Locked from here on: of several workers that claim at this moment, one may try.
+        known = _read(tx.connection, lock=True)
+    waiting = [breaker for breaker in known if breaker.is_open(tx.now) or _is_being_probed(tx, breaker)]
     probing = [breaker for breaker in known if breaker.is_half_open(tx.now) and breaker not in waiting]
     return Gate(tuple(waiting), tuple(probing))
 
 
-def _is_being_tried(tx: Transaction, breaker: Breaker) -> bool:
+def _is_being_probed(tx: Transaction, breaker: Breaker) -> bool:
     if breaker.probe is None or not breaker.is_half_open(tx.now):
         return False
     status = tx.connection.execute(sa.select(job_items.c.status).where(job_items.c.job_id == breaker.probe)).scalar()
     return status == State.RUNNING
 
 
-def _read(connection: sa.Connection, keep: bool = False) -> list[Breaker]:
+def _read(connection: sa.Connection, lock: bool = False) -> list[Breaker]:
     query = sa.select(table).order_by(table.c.scope, table.c.error_code)
-    rows = connection.execute(locked(query) if keep else query)
+    rows = connection.execute(locked(query) if lock else query)
     return [Breaker(**row._mapping) for row in rows]
 
 
-def note_failure(tx: Transaction, job: Job, failure: JobFailure) -> None:
+def record_failure(tx: Transaction, job: Job, failure: JobFailure) -> None:
     """Permanent errors are a video's own; the others may be everybody's."""
     if failure.policy is RetryPolicy.PERMANENT:
         return
-    known = _kept(tx, _scope(job, failure), clean(failure.code, CODE_LENGTH))
+    known = _locked_breaker(tx, _scope(job, failure), clean(failure.code, CODE_LENGTH))
     _save(tx, known.failed(tx.now, clean(failure.message, ERROR_LENGTH), again=job.error_code == known.error_code))
 
 
-def _kept(tx: Transaction, scope: str, code: str) -> Breaker:
-    """The breaker, made when there is none, and kept until this transaction ends: no failure goes uncounted."""
+def _locked_breaker(tx: Transaction, scope: str, code: str) -> Breaker:
+    """The breaker, inserted when there is none, and locked until this transaction ends: no failure is missed."""
     fresh = insert_for(tx.connection, table).values(**asdict(Breaker(scope, code)))
     upsert = fresh.on_conflict_do_update(
         index_elements=["scope", "error_code"], set_={"failures": table.c.failures}
@@ -129,14 +129,14 @@ def _scope(job: Job, failure: JobFailure) -> str:
     return LIBRARY + job.library if failure.stage is None else STAGE + failure.stage
 
 
-def note_success(tx: Transaction, job: Job, computed: Collection[str]) -> None:
+def record_success(tx: Transaction, job: Job, computed: Collection[str]) -> None:
     """A success ends every row of failures it could have been part of, and the pauses it proves needless."""
     over = sa.or_(table.c.until.is_(None), table.c.until <= tx.now)
     for breaker in _read(tx.connection):
         if breaker.is_ended_by(job.job_id, job.library, computed, tx.now):
             this = [table.c.scope == breaker.scope, table.c.error_code == breaker.error_code]
             # Asked again in the statement: another worker may have opened it meanwhile.
-            tx.connection.execute(sa.delete(table).where(*this, *([over] if breaker.is_everybodys else [])))
+            tx.connection.execute(sa.delete(table).where(*this, *([over] if breaker.affects_everything else [])))
 
 
 def _save(tx: Transaction, breaker: Breaker) -> None:

@@ -67,8 +67,8 @@ class CalibrationReset:
 class Calibrations:
     """A video whose file lies in several libraries follows the first of them, in order of path, that has one.
 
-    Equal copies share one key and one output: were each to follow its own library, they would be done
-    again and again in turns.
+    Equal copies share one key and one output: if each followed its own library, each would undo the
+    other's result, again and again.
     """
 
     def __init__(self, database: Database) -> None:

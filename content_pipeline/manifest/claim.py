@@ -29,7 +29,7 @@ def claim(tx: Transaction, request: ClaimRequest, lease_s: float) -> list[Job]:
     if claimed:
         _write_claims(tx, claimed, lease)
         _begin_attempts(tx, claimed)
-        gate.note_probes(tx, claimed)
+        gate.record_probes(tx, claimed)
     return [replace(job, status=State.RUNNING, updated_at=tx.now) for job in claimed]
 
 
@@ -59,7 +59,7 @@ def due_query(
 
 def _due(tx: Transaction, request: ClaimRequest, gate: Gate, lock: bool) -> list[Job]:
     """Each state is read in the order of its index, no further than needed; rows that others lock are skipped."""
-    if request.number < 1 or gate.everything_waits:
+    if request.number < 1 or gate.blocks_everything:
         return []
     found: dict[str, Job] = {}
     for state, (conditions, is_probe) in product(CLAIMABLE, gate.openings()):

@@ -22,7 +22,7 @@ from content_pipeline.manifest.database_errors import first_line, name_failure
 from content_pipeline.manifest.database_owner import Holds, damaged, look_at_file, look_at_schema
 from content_pipeline.manifest.sqlite import BUSY_TIMEOUT_MS, FileIdentity, file_of, is_file, sqlite_engine
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
-from content_pipeline.manifest.write_queue import turn
+from content_pipeline.manifest.write_queue import wait_to_write
 from content_pipeline.settings.database_url import DatabaseUrl, is_harmless, masked
 
 SCHEMA_VERSION = "0006"
@@ -224,7 +224,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """Atomic. On SQLite the write lock is taken at once, so that no reader has to upgrade and fail."""
-        with self._place_in_write_queue(), self.connect() as connection:
+        with self._wait_to_write(), self.connect() as connection:
             if self.engine.dialect.name == "sqlite":
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             try:
@@ -254,10 +254,10 @@ class Database:
         """Close the connections; the next operation opens new ones."""
         self.engine.dispose()
 
-    def _place_in_write_queue(self) -> AbstractContextManager[None]:
+    def _wait_to_write(self) -> AbstractContextManager[None]:
         if not is_file(self.engine):
             return nullcontext()
-        return turn(Path(str(self.engine.url.database)), BUSY_TIMEOUT_MS / 1000)
+        return wait_to_write(Path(str(self.engine.url.database)), BUSY_TIMEOUT_MS / 1000)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ _POSTGRES: dict[str, type[PipelineError]] = {
     "42P01": ManifestDamaged,  # a table is gone
     "42703": ManifestDamaged,  # a column is gone
 }
-_SAID: dict[type[PipelineError], str] = {
+_MESSAGES: dict[type[PipelineError], str] = {
     DiskFull: "the manifest has no room to write",
     DatabaseReadOnly: "the manifest takes no writes now",
     DatabaseBusy: "the manifest is busy",
@@ -83,7 +83,7 @@ def _of_postgres(error: sa.exc.DBAPIError) -> PipelineError | None:
         kind = DatabaseAway
     if kind is None:
         kind = DatabaseAway if error.connection_invalidated else None
-    return None if kind is None else kind(f"{_SAID[kind]}: {first_line(error.orig)}")
+    return None if kind is None else kind(f"{_MESSAGES[kind]}: {first_line(error.orig)}")
 
 
 def first_line(error: Any) -> str:

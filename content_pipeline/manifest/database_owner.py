@@ -1,4 +1,4 @@
-"""Whose database it is, told before anything is opened for writing. Looking changes nothing, not even a time stamp.
+"""Whose database it is, decided before anything is opened for writing. Looking changes nothing, not even a time stamp.
 
 A manifest in SQLite carries our `application_id`. Versions before that wrote none, and Postgres has no such thing:
 there it is known by its tables and by the revision of its schema. A database of anybody else is never touched.
@@ -19,7 +19,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from content_pipeline.errors import BadSettings, ForeignDatabase, ManifestDamaged, printable
-from content_pipeline.manifest.write_queue import turns_file
+from content_pipeline.manifest.write_queue import ticket_file
 
 APPLICATION_ID = int.from_bytes(b"CAIq")
 
@@ -52,7 +52,7 @@ class _Contents:
             return set(self.tables) <= {"videos", "alembic_version"}
         return {"job_items", "state_transitions", "attempts"} <= set(self.tables)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         if not self.tables:
             return "it keeps a write-ahead log, as no manifest does"
         more = "" if len(self.tables) <= _SHOWN else f" and {len(self.tables) - _SHOWN} more"
@@ -82,7 +82,7 @@ def look_at_file(path: Path) -> Holds:
     # What a write-ahead log holds cannot be seen without touching the file, and a manifest has none.
     if not found.tables and header[18] != _WAL:
         return Holds.NOTHING
-    raise ForeignDatabase(f"{printable(path)} is no manifest: {found.told()}")
+    raise ForeignDatabase(f"{printable(path)} is no manifest: {found.describe()}")
 
 
 def damaged(path: Path, why: str) -> ManifestDamaged:
@@ -114,7 +114,7 @@ def _application_id(header: bytes) -> int:
 
 def _was_ours(path: Path, header: bytes) -> bool:
     """By what is left of the header, or because writers of a manifest queued up here."""
-    return _application_id(header) == APPLICATION_ID or turns_file(path).is_file()
+    return _application_id(header) == APPLICATION_ID or ticket_file(path).is_file()
 
 
 def _expect_whole(path: Path, header: bytes) -> None:
@@ -138,7 +138,7 @@ def _contents(path: Path) -> _Contents:
             if "alembic_version" in tables:
                 version = (connection.execute("SELECT version_num FROM alembic_version").fetchone() or (None,))[0]
     except sqlite3.Error as error:
-        if turns_file(path).is_file():
+        if ticket_file(path).is_file():
             raise damaged(path, str(error)) from error
         raise ForeignDatabase(f"{printable(path)} cannot be read as a manifest: {error}") from error
     return _Contents({name for name in tables if not name.startswith("sqlite_")}, columns, version)
@@ -159,5 +159,5 @@ def look_at_schema(connection: sa.Connection, name: str) -> Holds:
         version = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
     found = _Contents(tables, columns, version)
     if not found.is_manifest:
-        raise ForeignDatabase(f"the database {name} is no manifest: {found.told()}")
+        raise ForeignDatabase(f"the database {name} is no manifest: {found.describe()}")
     return Holds.MANIFEST

@@ -63,7 +63,7 @@ _POSTGRES = (
 def enqueue(tx: Transaction, requests: Sequence[JobRequest]) -> int:
     """Insert what is not there yet; asking again for a subject changes nothing. Returns how many are new."""
     # Named in the order asked for, so that the first asked is the first claimed; inserted in one order that all
-    # share, so that two who ask for the same never wait for each other in a circle.
+    # share, so that two who ask for the same never deadlock.
     rows = [(request.kind, *_row(request)) for request in requests]
     rows.sort(key=lambda row: (row[0], row[3]))
     insert = _insert_sqlite if tx.connection.dialect.name == "sqlite" else _insert_postgres

@@ -29,7 +29,7 @@ from content_pipeline.manifest.videos import Videos
 
 @retry_when_away
 class Manifest:
-    """`now` and `random` are given in tests; else the database's clock and chance."""
+    """`now` and `random` are given in tests; else they are the database's clock and Python's random numbers."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """The database as people are told of it: a path, or a URL without its password."""
+        """The database as it is shown to people: a path, or a URL without its password."""
         return self._database.name
 
     def set_retry_time(self, retry_s: float) -> None:
@@ -85,7 +85,8 @@ class Manifest:
                 tx.connection.execute(sa.delete(table))
 
     def restore(
-        self, remembered: Sequence[RecordedVideo], recipes: Mapping[str, dict[str, Any]], reason: str
+        self, recorded: Sequence[RecordedVideo], recipes: Mapping[str, dict[str, Any]], reason: str
     ) -> RestoreCounts:
+        """Add what was lost, from other records. Idempotent: what is known is never overwritten."""
         with self._database.transaction() as tx:
-            return restoring.restore(tx, remembered, recipes, reason)
+            return restoring.restore(tx, recorded, recipes, reason)

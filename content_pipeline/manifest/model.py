@@ -16,7 +16,7 @@ LEASE_S = 90.0
 
 @dataclass(frozen=True)
 class JobRequest:
-    """Something to be brought up to date. Asking twice for one subject is asking once."""
+    """A request to bring one subject up to date. Enqueueing is idempotent: one job for each kind and subject."""
 
     subject: str
     library: str
@@ -39,8 +39,8 @@ class JobRequest:
 class JobTerms:
     """What jobs that are asked for are to be done with, in place of what was asked before.
 
-    Without `options` they follow the settings as they are when they run. `force_id` names a wish that nothing older
-    be reused; it is kept until it is fulfilled, whatever is asked for after it.
+    Without `options` they follow the settings as they are when they run. With a `force_id` nothing older is reused; it
+    is kept until the job succeeds, whatever is asked for after it.
     """
 
     options: dict[str, Any] | None = None

@@ -28,7 +28,7 @@ def open_manifest(settings: Settings, access: Access = Access.MAKE, retry_s: flo
 
 
 def open_in_a_child(settings: Settings) -> Manifest:
-    """Waits longer than its parent: whoever keeps the lease decides when to give up, and takes its children along."""
+    """Retries for longer than its parent: whoever keeps the lease decides when to give up, and ends its children."""
     return open_manifest(settings, retry_s=settings.queue.give_up_s + settings.queue.lease_s)
 
 

@@ -15,9 +15,9 @@ from content_pipeline.manifest.lifecycle import CLAIMABLE, MOVES, IllegalMove, M
 from content_pipeline.manifest.model import Job, JobRequest, JobTerms
 from content_pipeline.manifest.schema import job_items
 from content_pipeline.manifest.statements import in_chunks, locked
-from content_pipeline.manifest.transitions import FRESH, UnknownJob, as_job, delete, lock_jobs, move
+from content_pipeline.manifest.transitions import FULL_BUDGET, UnknownJob, as_job, delete, lock_jobs, move
 
-FORGIVEN: dict[str, Any] = {**FRESH, "error_code": None, "last_error": None}
+NO_ERROR: dict[str, Any] = {**FULL_BUDGET, "error_code": None, "last_error": None}
 
 
 def cancel(tx: Transaction, job_filter: JobFilter) -> tuple[int, int]:
@@ -27,8 +27,8 @@ def cancel(tx: Transaction, job_filter: JobFilter) -> tuple[int, int]:
         running = [job.job_id for job in jobs if job.status is State.RUNNING]
         waiting = [job for job in jobs if job.status is not State.RUNNING]
         if running:
-            wish = sa.update(job_items).where(job_items.c.job_id.in_(running)).values(cancel_requested=True)
-            tx.connection.execute(wish)
+            stop = sa.update(job_items).where(job_items.c.job_id.in_(running)).values(cancel_requested=True)
+            tx.connection.execute(stop)
         move(tx, waiting, Move.CANCEL, "cancelled by a person", {"completed_at": tx.now})
         cancelled, asked = cancelled + len(waiting), asked + len(running)
     return cancelled, asked
@@ -39,16 +39,16 @@ def discard(tx: Transaction, job_filter: JobFilter) -> int:
 
 
 def resume(tx: Transaction, job_filter: JobFilter) -> int:
-    return _move_all(tx, job_filter, Move.RESUME, "resumed by a person", {**FORGIVEN, "available_at": tx.now})
+    return _move_all(tx, job_filter, Move.RESUME, "resumed by a person", {**NO_ERROR, "available_at": tx.now})
 
 
 def retry(tx: Transaction, job_filter: JobFilter, reason: str, priority: int | None = None) -> int:
-    return _move_all(tx, job_filter, Move.RETRY, reason, {**FORGIVEN, **_soon(tx, priority)})
+    return _move_all(tx, job_filter, Move.RETRY, reason, {**NO_ERROR, **_due_now(tx, priority)})
 
 
 def mark_dirty(tx: Transaction, job_filter: JobFilter, reason: str, priority: int | None = None) -> int:
     """What these jobs made no longer holds."""
-    return _move_all(tx, job_filter, Move.MARK_DIRTY, reason, {**FRESH, **_soon(tx, priority)})
+    return _move_all(tx, job_filter, Move.MARK_DIRTY, reason, {**FULL_BUDGET, **_due_now(tx, priority)})
 
 
 def ask(tx: Transaction, request: JobRequest, reason: str) -> Job:
@@ -61,7 +61,7 @@ def ask(tx: Transaction, request: JobRequest, reason: str) -> Job:
     job = as_job(tx.connection.execute(locked(sa.select(job_items).where(*its))).one())
     by = _BACK_TO_WORK.get(job.status)
     if by is not None:
-        move(tx, [job], by, reason, {**FORGIVEN, **_soon(tx, request.priority), "options": request.options})
+        move(tx, [job], by, reason, {**NO_ERROR, **_due_now(tx, request.priority), "options": request.options})
     elif job.status is not State.RUNNING:
         move(tx, [job], Move.ASK, reason, {"options": request.options})
     return job
@@ -77,8 +77,8 @@ def ask_again(tx: Transaction, job_ids: Sequence[str], reason: str, terms: JobTe
     asked = {"options": terms.options, **({} if terms.force_id is None else {"force_id": terms.force_id})}
     for ids in in_chunks(sorted(set(job_ids))):
         jobs = [job for some in lock_jobs(tx, [job_items.c.job_id.in_(ids)]) for job in some]
-        for state, by, fresh in ((State.SUCCEEDED, Move.MARK_DIRTY, FRESH), (State.FAILED, Move.RETRY, FORGIVEN)):
-            values = {**fresh, **asked, **_soon(tx, terms.priority)}
+        for state, by, fresh in ((State.SUCCEEDED, Move.MARK_DIRTY, FULL_BUDGET), (State.FAILED, Move.RETRY, NO_ERROR)):
+            values = {**fresh, **asked, **_due_now(tx, terms.priority)}
             move(tx, [job for job in jobs if job.status is state], by, reason, values)
         if terms.options is not None:
             others = [job for job in jobs if terms.force_id is not None or job.options != terms.options]
@@ -96,7 +96,7 @@ _BACK_TO_WORK = {
 }
 
 
-def _soon(tx: Transaction, priority: int | None) -> dict[str, Any]:
+def _due_now(tx: Transaction, priority: int | None) -> dict[str, Any]:
     due = {"available_at": tx.now}
     return due if priority is None else {**due, "priority": priority}
 

@@ -30,12 +30,12 @@ def prune(tx: Transaction, before: datetime, spared: Collection[str], video_kind
         transitions += _forget_history(tx, [job.job_id for job in jobs])
         forgotten += len(jobs)
     for found in lock_jobs(tx, old):
-        transitions += _shorten_history(tx, [job.job_id for job in found], before)
-    transitions += _forget_the_cleared(tx, before)
+        transitions += _trim_history(tx, [job.job_id for job in found], before)
+    transitions += _forget_history_of_cleared(tx, before)
     return {"jobs": forgotten, "transitions": transitions}
 
 
-def _shorten_history(tx: Transaction, ids: Sequence[str], before: datetime) -> int:
+def _trim_history(tx: Transaction, ids: Sequence[str], before: datetime) -> int:
     """The last transition stays: it says how the job came to its state."""
     changes = state_transitions.c
     latest = sa.select(sa.func.max(changes.id)).where(changes.job_id.in_(ids)).group_by(changes.job_id)
@@ -48,7 +48,7 @@ def _forget_history(tx: Transaction, ids: Sequence[str]) -> int:
     return tx.connection.execute(sa.delete(state_transitions).where(state_transitions.c.job_id.in_(ids))).rowcount
 
 
-def _forget_the_cleared(tx: Transaction, before: datetime) -> int:
+def _forget_history_of_cleared(tx: Transaction, before: datetime) -> int:
     """The history that jobs left behind when a person cleared them."""
     for_ever = sa.not_(sa.exists().where(job_items.c.job_id == state_transitions.c.job_id))
     gone = sa.select(state_transitions.c.job_id).where(for_ever).group_by(state_transitions.c.job_id)

@@ -1,7 +1,7 @@
 """What was published and still counts: which file, whose, and what it held when it was put there.
 
-By this a file of ours is told from a person's: one that holds what we recorded for its path is ours, and may be
-replaced or removed; anything else is theirs. Every write passes the fence of the job that publishes.
+A file that holds what was recorded for its path is ours, and may be replaced or removed; anything else is a person's.
+Every write is fenced by the lease of the job that publishes.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Publications:
 
 
 def restore(tx: Transaction, lost: Sequence[tuple[Publication, datetime]]) -> None:
-    """Add what other records remember, and since when. Of a path that is known the manifest knows better."""
+    """Add what other records know, and since when. What the manifest knows of a path is kept."""
     statement = insert_for(tx.connection, publications).on_conflict_do_nothing(index_elements=["place"])
     for some in in_chunks(lost):
         tx.connection.execute(statement, [_as_row(one, one.job_id, at) for one, at in some])

@@ -1,4 +1,4 @@
-"""Putting back what was lost with the manifest, from what other records remember. It adds, and never overwrites."""
+"""Restoring a manifest that was lost, from other records. Idempotent: it adds, and never overwrites."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RecordedResult:
 
 @dataclass(frozen=True)
 class RecordedVideo:
-    """A file as another record remembers it; `made` is None when its video was not finished."""
+    """A file as another record knows it; `made` is None when its video was not finished."""
 
     video: KnownVideo
     seen_at: datetime
@@ -51,15 +51,15 @@ class RestoreCounts:
 
 
 def restore(
-    tx: Transaction, remembered: Sequence[RecordedVideo], recipes: Mapping[str, dict[str, Any]], reason: str
+    tx: Transaction, recorded: Sequence[RecordedVideo], recipes: Mapping[str, dict[str, Any]], reason: str
 ) -> RestoreCounts:
-    """Add what is missing. Of several memories of one path the first counts, so give the newest first.
+    """Add what is missing. Of several records of one path the first counts, so give the newest first.
 
     A job is added only along with its file: of a path that is known already the manifest knows better.
     """
     add_recipes(tx, recipes)
-    by_path = {str(one.video.path): one for one in reversed(remembered)}
-    # In one order that all share: two who restore the same never wait for each other in a circle.
+    by_path = {str(one.video.path): one for one in reversed(recorded)}
+    # In one order that all share, so that two who restore the same never deadlock.
     lost = [by_path[path] for path in sorted(by_path, key=PathText.stored)]
     added, jobs = 0, 0
     for some in in_chunks(lost):

@@ -115,7 +115,7 @@ job_items = sa.Table(
     sa.Column("metadata", sa.JSON, nullable=False),
     # What it is to be done with; without, the settings count as they are when it runs.
     sa.Column("options", sa.JSON(none_as_null=True)),
-    # Names a wish that nothing older be reused, until it is fulfilled.
+    # Asks that nothing older be reused, until the job succeeds.
     sa.Column("force_id", sa.String(26)),
     sa.UniqueConstraint("kind", "subject", name="one_job_per_subject"),
 )
@@ -162,7 +162,7 @@ attempts = sa.Table(
 )
 
 # How many jobs are in each state, kept up by every change. Several slots, so that workers do not wait for each
-# other at one row; the sum counts.
+# other's lock on one row; the sum counts.
 job_counts = sa.Table(
     "job_counts",
     metadata,

@@ -30,7 +30,7 @@ NO_LEASE: dict[str, Any] = {
 }
 
 # A job that starts over has a whole budget again.
-FRESH: dict[str, Any] = {"attempt_count": 0, "crash_count": 0, "completed_at": None}
+FULL_BUDGET: dict[str, Any] = {"attempt_count": 0, "crash_count": 0, "completed_at": None}
 
 
 class LostLease(PermanentError):

@@ -1,4 +1,4 @@
-"""What a worker says of a job it holds. Every write passes the fence; one that lost its lease writes nothing."""
+"""What a worker reports of a job that it has claimed. Every write is fenced: without its lease it writes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from content_pipeline.manifest.statements import clean, in_chunks, locked
 from content_pipeline.manifest.transitions import (
     CODE_LENGTH,
     ERROR_LENGTH,
-    FRESH,
+    FULL_BUDGET,
     NO_LEASE,
     end_attempt,
     fenced_job,
@@ -42,7 +42,7 @@ def renew(tx: Transaction, worker_id: str, leases: Sequence[Lease], lease_s: flo
 
 def _renewal(tx: Transaction, worker_id: str, leases: Sequence[Lease], lease_s: float) -> sa.UpdateBase:
     columns = job_items.c
-    # Locked in the order of their ids, like every order about many jobs: none waits for another in a circle.
+    # Locked in the order of their ids, like every operation on many jobs, so that there is no deadlock.
     mine = locked(
         sa.select(columns.job_id)
         .where(
@@ -79,21 +79,20 @@ def succeed(tx: Transaction, lease: Lease, result: JobResult, claimed: Job | Non
     """What was asked for meanwhile, on other terms than the work began with (`claimed`), is not lost: it waits."""
     job = fenced_job(tx, lease)
     as_asked = claimed is None or (job.options, job.force_id) == (claimed.options, claimed.force_id)
-    breakers.note_success(tx, job, result.computed)
+    breakers.record_success(tx, job, result.computed)
     kept = {name: value for name, value in asdict(result).items() if value is not None}
     values = {**NO_LEASE, **kept, "completed_at": tx.now, "error_code": None, "last_error": None, "run_id": job.run_id}
     move(tx, [job], Move.SUCCEED, "succeeded", {**values, "force_id": None} if as_asked else values)
     end_attempt(tx, job, "succeeded", cost=result.cost)
     if not as_asked:
         done = replace(job, status=State.SUCCEEDED)
-        move(
-            tx, [done], Move.MARK_DIRTY, "asked for with other options while it ran", {**FRESH, "available_at": tx.now}
-        )
+        again = {**FULL_BUDGET, "available_at": tx.now}
+        move(tx, [done], Move.MARK_DIRTY, "asked for with other options while it ran", again)
 
 
 def fail(tx: Transaction, lease: Lease, failure: JobFailure, random: Callable[[], float]) -> RetryDecision:
     job = fenced_job(tx, lease)
-    breakers.note_failure(tx, job, failure)
+    breakers.record_failure(tx, job, failure)
     decision = after_error(failure.policy, job.attempt_count, job.max_attempts, random)
     end_attempt(tx, job, "failed", failure.code, failure.message, failure.cost)
     return apply_decision(tx, job, decision, failure.code, failure.message)
@@ -103,7 +102,7 @@ def apply_decision(
     tx: Transaction, job: Job, decision: RetryDecision, code: str, message: str, crashes: int | None = None
 ) -> RetryDecision:
     """Carry out what `retry` decided about a running job, unless a person wanted it stopped anyway."""
-    decision = _respecting_cancel(job, decision)
+    decision = _honour_cancel(job, decision)
     values = {
         **NO_LEASE,
         "error_code": clean(code, CODE_LENGTH),
@@ -118,8 +117,8 @@ def apply_decision(
     return decision
 
 
-def _respecting_cancel(job: Job, decision: RetryDecision) -> RetryDecision:
-    """A wish to stop outlives the attempt: what would go back to the queue is cancelled instead."""
+def _honour_cancel(job: Job, decision: RetryDecision) -> RetryDecision:
+    """A request to stop outlives the attempt: what would go back to the queue is cancelled instead."""
     if job.cancel_requested and MOVES[decision.move][State.RUNNING] is State.PENDING:
         return replace(decision, move=Move.CANCEL, delay_s=0.0, reason=f"cancelled while running; {decision.reason}")
     return decision
@@ -128,7 +127,7 @@ def _respecting_cancel(job: Job, decision: RetryDecision) -> RetryDecision:
 def release(tx: Transaction, lease: Lease, reason: str) -> None:
     """Give the job back as it was: the attempt costs nothing."""
     job = fenced_job(tx, lease)
-    decision = _respecting_cancel(job, RetryDecision(Move.RELEASE, 0.0, True, reason))
+    decision = _honour_cancel(job, RetryDecision(Move.RELEASE, 0.0, True, reason))
     values = {
         **NO_LEASE,
         "attempt_count": job.attempt_count - 1,

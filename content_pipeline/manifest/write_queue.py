@@ -1,11 +1,11 @@
-"""Writers of one SQLite file get their turn in the order in which they came.
+"""A ticket lock for the writers of one SQLite file: first come, first served.
 
 SQLite itself lets whoever asks at the right moment write next, and who has waited longest asks least often: under
-load one process can starve. So writers queue up in a file beside the database first. Each takes the next number,
+load one process can starve. So writers queue in a file beside the database first. Each takes the next ticket,
 locks the byte of that number, and writes when no byte before its own is locked any more.
 
 The kernel drops the locks of a process that ends, however it ends. SQLite's own lock still decides: where the file
-system has no such locks, or a writer of another kind comes in between, only the order is lost.
+system has no such locks, or a writer without a ticket comes in between, only the order is lost.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ _SET_LOCK: int = getattr(fcntl, "F_OFD_SETLK", 0)
 _GET_LOCK: int = getattr(fcntl, "F_OFD_GETLK", 0)
 _LOCK = struct.Struct("@hhqqi4x")  # type, whence, start, length, process
 _NUMBER = struct.Struct("<q")
-# The file holds the number that was given out last; the bytes that are locked lie behind it, and need not exist.
+# The file holds the number of the last ticket; the bytes that are locked lie behind it, and need not exist.
 _FIRST = 4096
-_NAP_S, _LONGEST_NAP_S = 0.0005, 0.02
+_POLL_S, _LONGEST_POLL_S = 0.0005, 0.02
 
 _open_files: set[int] = set()
 
 
-def _leave_turns_to_the_parent() -> None:
-    """A lock lasts until every copy of its file is closed, also a child's."""
+def _close_tickets_of_the_parent() -> None:
+    """A lock lasts until every copy of its descriptor is closed, also a child's."""
     for descriptor in _open_files:
         os.close(descriptor)
     _open_files.clear()
 
 
-os.register_at_fork(after_in_child=_leave_turns_to_the_parent)
+os.register_at_fork(after_in_child=_close_tickets_of_the_parent)
 
 
-def turns_file(database: Path) -> Path:
+def ticket_file(database: Path) -> Path:
     return database.with_name(f"{database.name}.turns")
 
 
 @contextmanager
-def turn(database: Path, patience_s: float) -> Iterator[None]:
-    """Wait until it is this writer's turn; the next one's comes when the block ends."""
-    descriptor = _opened(turns_file(database)) if _SET_LOCK else None
+def wait_to_write(database: Path, timeout_s: float) -> Iterator[None]:
+    """Wait until every writer that came before is done; the next one goes on when the block ends."""
+    descriptor = _opened(ticket_file(database)) if _SET_LOCK else None
     try:
         if descriptor is not None:
-            _wait(descriptor, database, time.monotonic() + patience_s)
+            _wait(descriptor, database, time.monotonic() + timeout_s)
         yield
     finally:
         if descriptor in _open_files:  # not so in a child that was forked meanwhile
@@ -70,39 +70,39 @@ def _opened(path: Path) -> int | None:
 
 
 def _wait(descriptor: int, database: Path, deadline_s: float) -> None:
-    number: int | None = None
+    ticket: int | None = None
     while True:
         try:
-            if number is None:
-                number = _take_number(descriptor)
-            ahead = 1 if number is None else _writers_ahead(descriptor, number)
+            if ticket is None:
+                ticket = _take_ticket(descriptor)
+            ahead = 1 if ticket is None else _tickets_ahead(descriptor, ticket)
         except OSError:  # a file system without locks: no order
             return
         if not ahead:
             return
         if time.monotonic() > deadline_s:
             raise DatabaseBusy(f"the manifest {printable(database)} is busy: others have been writing for too long")
-        time.sleep(min(_NAP_S * ahead, _LONGEST_NAP_S))
+        time.sleep(min(_POLL_S * ahead, _LONGEST_POLL_S))
 
 
-def _take_number(descriptor: int) -> int | None:
-    """The next number, with its byte locked; None while another takes one, which is a matter of microseconds."""
+def _take_ticket(descriptor: int) -> int | None:
+    """The next number, with its byte locked; None while another process takes one, which takes microseconds."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return None
     try:
         found = os.pread(descriptor, _NUMBER.size, 0)
-        number = (_NUMBER.unpack(found)[0] if len(found) == _NUMBER.size else 0) + 1
-        os.pwrite(descriptor, _NUMBER.pack(number), 0)
-        fcntl.fcntl(descriptor, _SET_LOCK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST + number, 1, 0))
-        return number
+        ticket = (_NUMBER.unpack(found)[0] if len(found) == _NUMBER.size else 0) + 1
+        os.pwrite(descriptor, _NUMBER.pack(ticket), 0)
+        fcntl.fcntl(descriptor, _SET_LOCK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST + ticket, 1, 0))
+        return ticket
     finally:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def _writers_ahead(descriptor: int, number: int) -> int:
-    """How many numbers lie between this one and the first that has not ended; 0 when it is its turn."""
-    asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST, number, 0)
+def _tickets_ahead(descriptor: int, ticket: int) -> int:
+    """How many tickets lie between this one and the first that is still in use; 0 when this writer may write."""
+    asked = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST, ticket, 0)
     kind, _, start, _, _ = _LOCK.unpack(fcntl.fcntl(descriptor, _GET_LOCK, asked))
-    return 0 if kind == fcntl.F_UNLCK else max(1, _FIRST + number - start)
+    return 0 if kind == fcntl.F_UNLCK else max(1, _FIRST + ticket - start)

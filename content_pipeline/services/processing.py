@@ -166,7 +166,7 @@ class Batch:
         if not self._libraries:
             return True
         codes = {outcome.error_code for outcome in self._outcomes.values() if outcome.status in UNFINISHED}
-        return any(breaker.holds_up(library, code) for library in self._libraries for code in {None, *codes})
+        return any(breaker.blocks(library, code) for library in self._libraries for code in {None, *codes})
 
     def _end(self, outcome: Outcome) -> None:
         self._outcomes[outcome.path] = self._explained(outcome)

@@ -41,7 +41,7 @@ def test_only_videos_that_met_an_error_wait_for_it_and_only_after_five_of_them(h
                 breaker = Breaker(breaker.scope, CODE)
                 failed_since_proof.clear()
             assert what == "is found done" or breaker.until is None
-        assert not breaker.holds_up("/games", None)
-        assert not breaker.holds_up("/games", "read_failed")
+        assert not breaker.blocks("/games", None)
+        assert not breaker.blocks("/games", "read_failed")
         assert breaker.until is None or len(failed_since_proof) >= FAILURES_TO_OPEN
         assert breaker.until is None or breaker.until <= now + timedelta(seconds=LONGEST_PAUSE_S)
