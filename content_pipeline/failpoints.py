@@ -11,10 +11,10 @@ import os
 import signal
 from typing import NoReturn
 
-from content_pipeline.stage import video_stages_and_parts
+from content_pipeline.stage import STAGES, video_stages_and_parts
 
-# Two more, `exchanged` and `taken_out`, are reached only where a file that was published before is replaced.
-POINTS = (
+# In the order in which `process` reaches them.
+PROCESSING_POINTS = (
     "scanned",
     "planned",
     "enqueued",
@@ -29,11 +29,17 @@ POINTS = (
     "before_commit",
     "committed",
 )
+# In the order in which `tune --apply` reaches them.
+CALIBRATION_POINTS = ("calibration_claimed", "calibration_sealed", "calibration_decided", "calibration_committed")
+# Reached only where a file that was published before is replaced or taken away.
+REPLACING_POINTS = ("exchanged", "taken_out")
 
+_ALL = {*PROCESSING_POINTS, *CALIBRATION_POINTS, *REPLACING_POINTS, *(f"{spec.name}_sealed" for spec in STAGES)}
 _main = os.getpid()
 
 
 def reached(point: str) -> None:
+    assert point in _ALL, f"the lists above do not know the point {point}"
     wanted = os.environ.get("CONTENT_AI_KILL_AT", "").split(",")
     if f"stop:{point}" in wanted:
         os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""The jobs that Dagster can run: of one video, of one library, and those that keep the house."""
+"""The jobs that Dagster can run: of one video, of one library, and maintenance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from content_pipeline.defs.upkeep import build_upkeep_jobs
+from content_pipeline.defs.maintenance import build_maintenance_jobs
 from content_pipeline.execution.names import CALIBRATE_LIBRARY, PROCESS_VIDEO
 from content_pipeline.settings import Settings
 
@@ -30,5 +30,5 @@ def build_jobs(settings: Settings) -> Sequence[dg.JobDefinition | dg.UnresolvedA
             selection=dg.AssetSelection.assets("calibration"),
             description="Finds the threshold that reaches the target in the settings, and applies it to a library.",
         ),
-        *build_upkeep_jobs(settings),
+        *build_maintenance_jobs(settings),
     ]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import dagster as dg
 
 from content_pipeline.defs.jobs import BEST_OF
+from content_pipeline.defs.maintenance import NIGHTLY_BACKFILL, RETENTION, SCRUB
 from content_pipeline.defs.partitions import register_libraries
-from content_pipeline.defs.upkeep import NIGHTLY_BACKFILL, RETENTION, SCRUB
 from content_pipeline.execution.names import CALIBRATE_LIBRARY
 from content_pipeline.library.keys import canonical_path
 from content_pipeline.manifest.open import open_manifest

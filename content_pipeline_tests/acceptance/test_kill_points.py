@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.failpoints import POINTS
+from content_pipeline.failpoints import CALIBRATION_POINTS, PROCESSING_POINTS
 from content_pipeline_tests.acceptance.test_cli import content_ai
 from content_pipeline_tests.helpers import samples
 
@@ -30,7 +30,8 @@ SLICE = ("published",)
 
 
 @pytest.mark.parametrize(
-    "point", [pytest.param(point, marks=[pytest.mark.chaos_slice] if point in SLICE else []) for point in POINTS]
+    "point",
+    [pytest.param(point, marks=[pytest.mark.chaos_slice] if point in SLICE else []) for point in PROCESSING_POINTS],
 )
 def test_a_kill_loses_nothing_and_repeats_nothing(point: str, tmp_path: Path, samples_folder: Path) -> None:
     library = tmp_path / "library"
@@ -57,3 +58,26 @@ def test_a_kill_loses_nothing_and_repeats_nothing(point: str, tmp_path: Path, sa
     third = content_ai(*command, cwd=tmp_path)
     assert set(json.loads(third.stdout)["videos"][0]["stages"].values()) == {"reused"}
     assert leftovers == []
+
+
+@pytest.mark.parametrize("point", CALIBRATION_POINTS)
+def test_a_killed_calibration_is_applied_whole_or_not_at_all(point: str, tmp_path: Path, samples_folder: Path) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    shutil.copy2(samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),)), library / "game.mp4")
+    process = ("process", "-i", library, "--json", "--set", "library.settle_s=0")
+    assert content_ai(*process, cwd=tmp_path).returncode == 0
+
+    tune = ("tune", "-i", library, "--setting", "rms_threshold", "--values", "0.05", "--json")
+    killed = content_ai(*tune, "--apply", cwd=tmp_path, env={"CONTENT_AI_KILL_AT": point})
+    assert killed.returncode == -9, killed.stderr
+    now = json.loads(content_ai(*tune, cwd=tmp_path).stdout)["now"]
+    assert now["calibrated"] == (point == "calibration_committed")
+
+    again = content_ai(*tune, "--apply", cwd=tmp_path)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert json.loads(again.stdout)["applied"]["value"] == 0.05
+    first, second = (json.loads(content_ai(*process, cwd=tmp_path).stdout)["videos"][0]["stages"] for _ in range(2))
+    assert (first["energy"], first["detections"]) == ("reused", "computed")
+    assert set(second.values()) == {"reused"}
+    assert json.loads(content_ai("queue", "check", "--json", cwd=tmp_path).stdout) == {"violations": []}

@@ -50,13 +50,13 @@ def definitions() -> dg.Definitions:
         pass
 
     @dg.job
-    def upkeep() -> None:
+    def maintenance() -> None:
         nothing()
 
     assets = [build(name) for name in VIDEO_STAGES]
     job = dg.define_asset_job(PROCESS_VIDEO, list(VIDEO_STAGES))
     some = dg.define_asset_job("montage_only", ["montage"])
-    return dg.Definitions(assets=assets, jobs=[job, some, upkeep], executor=dg.in_process_executor)
+    return dg.Definitions(assets=assets, jobs=[job, some, maintenance], executor=dg.in_process_executor)
 
 
 DEFINITIONS = definitions()
@@ -158,7 +158,7 @@ def test_the_newest_run_of_a_video_stays_however_it_ended(instance: dg.DagsterIn
 
 
 def test_what_is_young_stays(instance: dg.DagsterInstance, manifest: Manifest) -> None:
-    run(instance, "a"), run(instance, "a"), run(instance, None, "upkeep")
+    run(instance, "a"), run(instance, "a"), run(instance, None, "maintenance")
     assert forget(instance, manifest, old=False, superseded=False) == 0
     assert forget(instance, manifest, old=False) == 1  # superseded
     assert forget(instance, manifest) == 1  # about no video, and old

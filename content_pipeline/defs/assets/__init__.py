@@ -1,4 +1,4 @@
-"""The four assets of a video, in the order they depend on each other, and the two of a library."""
+"""One asset per stage, in a file of its name: those of a video, then those of a library."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import dagster as dg
 
-from content_pipeline.defs.assets.common import asset_options
-from content_pipeline.defs.boundary import boundary, materialized, picture
+from content_pipeline.defs.asset_errors import asset_errors
+from content_pipeline.defs.assets.common import RENDER_POOL, asset_options, materialized, picture
 from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import MissingFile, printable
@@ -26,12 +26,12 @@ COLUMNS = {"video": "string", "path": "string", "source_start_s": "float", "sour
 
 
 def build(settings: Settings) -> dg.AssetsDefinition:
-    options = {**asset_options(settings, "best_of", {"ffmpeg"}), "partitions_def": LIBRARIES, "group_name": "library"}
+    options = asset_options(settings, "best_of", {"ffmpeg"}, RENDER_POOL)
 
     # It reads what is known of every video of its library, whichever those are at the time.
     detections = dg.AssetDep("detections", partition_mapping=dg.AllPartitionMapping())
 
-    @dg.asset(deps=[detections], check_specs=_checks(), **options)
+    @dg.asset(check_specs=_checks(), **{**options, "deps": [detections]})
     def best_of(
         context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
     ) -> dg.MaterializeResult:
@@ -41,7 +41,7 @@ def build(settings: Settings) -> dg.AssetsDefinition:
         over a quiet one, and no video gets more than its share of clips. A video whose file or detections
         cannot be read is left out and counted. Decides by what is already known: only the chosen clips are cut.
         """
-        with boundary("best_of", context) as meter:
+        with asset_errors("best_of", context) as meter:
             library, jobs = _processed(open_in_a_child(stage_context.settings), context.partition_key)
             result = run(stage_context, Library(context.partition_key, library), jobs)
             checks = check_montage(result)

@@ -5,9 +5,8 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.dagster_runtime.names import job_tag_of
-from content_pipeline.defs.assets.common import asset_options
-from content_pipeline.defs.boundary import boundary, materialized
-from content_pipeline.defs.partitions import LIBRARIES
+from content_pipeline.defs.asset_errors import asset_errors
+from content_pipeline.defs.assets.common import asset_options, materialized
 from content_pipeline.errors import UnknownLibrary
 from content_pipeline.execution.calibrating import BeingCalibrated, Calibrated, Calibrator
 from content_pipeline.execution.names import parse_job_tag
@@ -30,15 +29,9 @@ COLUMNS = {
 
 
 def build(settings: Settings) -> dg.AssetsDefinition:
-    options = {
-        **asset_options(settings, "calibration", {"numpy"}),
-        "partitions_def": LIBRARIES,
-        "group_name": "library",
-    }
-
     # No dependency either way. It reads the curves of whichever videos have some, and detections follow it by their
     # key: one edge over all partitions would call every video of every library stale for the sake of one.
-    @dg.asset(**options)
+    @dg.asset(**asset_options(settings, "calibration", {"numpy"}))
     def calibration(
         context: dg.AssetExecutionContext, stage_context: dg.ResourceParam[StageContext]
     ) -> dg.MaterializeResult:
@@ -49,7 +42,7 @@ def build(settings: Settings) -> dg.AssetsDefinition:
         backfill or `content-ai process` uses it. Without a target only the table is made. Reads cached curves only:
         nothing is decoded or rendered.
         """
-        with boundary("calibration", context) as meter:
+        with asset_errors("calibration", context) as meter:
             done = _calibrate(context, stage_context)
             metadata = _metadata(done)
         return materialized(context, done.result, metadata, meter)

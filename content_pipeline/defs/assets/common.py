@@ -1,25 +1,66 @@
-"""What the four assets share."""
+"""What the assets of all stages share: their options, and how a result is recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from content_pipeline.defs.partitions import VIDEOS
+import dagster as dg
+
+from content_pipeline.defs.partitions import LIBRARIES, VIDEOS
+from content_pipeline.errors import printable
+from content_pipeline.execution.run_context import current_run
 from content_pipeline.settings import Settings
-from content_pipeline.stage import StageName
-from content_pipeline.stages.context import code_version
+from content_pipeline.stage import StageName, spec_of
+from content_pipeline.stages.context import StageResult, code_version
+from content_pipeline.stages.cost import Meter
 
-RENDER_POOL = "render"  # no limit, until one is set for the pool in the UI or in dagster.yaml
+# Of everything that encodes. It has no limit, until one is set for the pool in the UI or in dagster.yaml.
+RENDER_POOL = "render"
+_PARTITIONS = {"video": VIDEOS, "library": LIBRARIES}
 
 
-def asset_options(settings: Settings, stage: StageName, kinds: set[str]) -> dict[str, Any]:
+def asset_options(settings: Settings, stage: StageName, kinds: set[str], pool: str | None = None) -> dict[str, Any]:
+    subject = spec_of(stage).subject
     return {
         "name": stage,
-        "partitions_def": VIDEOS,
+        "deps": spec_of(stage).depends_on,
+        "partitions_def": _PARTITIONS[subject],
         "code_version": code_version(settings, stage),
-        "group_name": "video",
+        "group_name": subject,
         "owners": ["team:content"],
         "kinds": kinds,
         "output_required": True,
-        "pool": RENDER_POOL if stage in ("montage", "best_of") else None,
+        "pool": pool,
+    }
+
+
+def materialized(
+    context: dg.AssetExecutionContext,
+    result: StageResult,
+    metadata: Mapping[str, Any],
+    meter: Meter,
+    checks: tuple[dg.AssetCheckResult, ...] = (),
+    config_hash: str | None = None,
+) -> dg.MaterializeResult:
+    cost = meter.spent()
+    current_run().reporter.finished(result, cost, config_hash)
+    # Given with the result, Dagster would keep it twice: with the step's output, and with the materialization.
+    context.add_asset_metadata(
+        {"reused": result.reused, "seconds": cost["wall_s"], "cpu_s": cost["cpu_s"], **metadata},
+    )
+    return dg.MaterializeResult(data_version=dg.DataVersion(result.key), check_results=checks)
+
+
+def picture(name: str, path: Path, alt: str) -> dict[str, dg.MetadataValue]:
+    """A picture so small that Dagster can keep it with every run, and where the whole one is."""
+    import base64
+
+    from content_pipeline.media.preview import thumbnail
+
+    small = base64.b64encode(thumbnail(path.read_bytes())).decode()
+    return {
+        name: dg.MetadataValue.md(f"![{alt}](data:image/webp;base64,{small})"),
+        f"{name}_file": dg.MetadataValue.path(printable(path)),
     }

@@ -3,8 +3,8 @@ from typing import Any
 
 import dagster as dg
 
-from content_pipeline.defs.assets.common import asset_options
-from content_pipeline.defs.boundary import boundary, materialized, picture
+from content_pipeline.defs.asset_errors import asset_errors
+from content_pipeline.defs.assets.common import asset_options, materialized, picture
 from content_pipeline.defs.checks import check_spec
 from content_pipeline.settings import Settings
 from content_pipeline.stages.detections import DetectionsResult
@@ -13,7 +13,6 @@ from content_pipeline.stages.video import VideoStages
 
 def build(settings: Settings) -> dg.AssetsDefinition:
     @dg.asset(
-        deps=["energy"],
         check_specs=[check_spec("detections", "within_the_video", "Every highlight lies inside the recording.")],
         **asset_options(settings, "detections", {"python"}),
     )
@@ -22,7 +21,7 @@ def build(settings: Settings) -> dg.AssetsDefinition:
 
         Reads the cached curves only: deciding again takes milliseconds.
         """
-        with boundary("detections", context) as meter:
+        with asset_errors("detections", context) as meter:
             made = video.detections()
         return materialized(context, made.result, _metadata(made), meter, (_within_the_video(made),))
 

@@ -2,21 +2,21 @@ from typing import Any
 
 import dagster as dg
 
-from content_pipeline.defs.assets.common import asset_options
-from content_pipeline.defs.boundary import boundary, materialized
+from content_pipeline.defs.asset_errors import asset_errors
+from content_pipeline.defs.assets.common import asset_options, materialized
 from content_pipeline.settings import Settings
 from content_pipeline.stages.energy import EnergyResult
 from content_pipeline.stages.video import VideoStages
 
 
 def build(settings: Settings) -> dg.AssetsDefinition:
-    @dg.asset(deps=["fingerprint"], **asset_options(settings, "energy", {"numpy"}))
+    @dg.asset(**asset_options(settings, "energy", {"numpy"}))
     def energy(context: dg.AssetExecutionContext, video: dg.ResourceParam[VideoStages]) -> dg.MaterializeResult:
         """The sound as curves, one value every 23 ms: plain level, percussive level, broadband level, punch.
 
         This is the only stage that decodes the whole recording. Changing a threshold does not run it again.
         """
-        with boundary("energy", context) as meter:
+        with asset_errors("energy", context) as meter:
             made = video.energy()
         return materialized(context, made.result, _metadata(made), meter)
 

@@ -4,8 +4,8 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.dagster_runtime import records
-from content_pipeline.defs.assets.common import asset_options
-from content_pipeline.defs.boundary import boundary, materialized
+from content_pipeline.defs.asset_errors import asset_errors
+from content_pipeline.defs.assets.common import asset_options, materialized
 from content_pipeline.errors import printable
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.settings import Settings
@@ -25,7 +25,7 @@ def build(settings: Settings) -> dg.AssetsDefinition:
 
         A file that was only touched, renamed or moved keeps its digest, and nothing is recomputed.
         """
-        with boundary("fingerprint", context) as meter:
+        with asset_errors("fingerprint", context) as meter:
             made = video.fingerprint()
             files = stage_context.videos.with_key(context.partition_key)
         return materialized(context, made.result, _metadata(made, files), meter)

@@ -3,8 +3,8 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.dagster_runtime import records
-from content_pipeline.defs.assets.common import asset_options
-from content_pipeline.defs.boundary import boundary, materialized, picture
+from content_pipeline.defs.asset_errors import asset_errors
+from content_pipeline.defs.assets.common import RENDER_POOL, asset_options, materialized, picture
 from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.errors import printable
 from content_pipeline.library.recipe import recipe_of
@@ -14,7 +14,7 @@ from content_pipeline.stages.video import VideoStages
 
 
 def build(settings: Settings) -> dg.AssetsDefinition:
-    @dg.asset(deps=["detections"], check_specs=montage_checks(), **asset_options(settings, "montage", {"ffmpeg"}))
+    @dg.asset(check_specs=montage_checks(), **asset_options(settings, "montage", {"ffmpeg"}, RENDER_POOL))
     def montage(
         context: dg.AssetExecutionContext,
         stage_context: dg.ResourceParam[StageContext],
@@ -25,7 +25,7 @@ def build(settings: Settings) -> dg.AssetsDefinition:
         Clips are cached one by one: changing the order or dropping one renders no clip again. A recording
         without highlights has no montage, and that is a success.
         """
-        with boundary("montage", context) as meter:
+        with asset_errors("montage", context) as meter:
             made = video.montage()
             checks = check_montage(made.result)
             recipe = recipe_of(stage_context.settings)

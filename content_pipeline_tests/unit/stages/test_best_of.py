@@ -13,7 +13,7 @@ import pytest
 
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.defs.assets.best_of import build
-from content_pipeline.defs.boundary import picture
+from content_pipeline.defs.assets.common import picture
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import CorruptMedia, DiskFull, LibraryOffline
 from content_pipeline.library.identify import identify

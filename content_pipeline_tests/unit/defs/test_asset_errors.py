@@ -1,10 +1,10 @@
-"""Errors at the boundary: what may pass is tried again inside the run, what will not is not."""
+"""Errors of a stage in Dagster: a transient one is tried again inside the run, a permanent one is not."""
 
 import dagster as dg
 import pytest
 
-from content_pipeline.defs import boundary as module
-from content_pipeline.defs.boundary import boundary
+from content_pipeline.defs import asset_errors as module
+from content_pipeline.defs.asset_errors import asset_errors
 from content_pipeline.errors import CorruptMedia, DiskFull, FileInUse, PipelineError
 from content_pipeline.execution.reporter import NullReporter
 from content_pipeline.execution.run_context import RunContext, executing
@@ -40,7 +40,7 @@ def test_an_error_is_tried_again_by_its_class(error: PipelineError, times: int, 
 
     @dg.asset
     def energy(context: dg.AssetExecutionContext) -> None:
-        with boundary("energy", context):
+        with asset_errors("energy", context):
             seen.append(context.retry_number)
             if len(seen) <= times:
                 raise error

@@ -1,4 +1,4 @@
-"""Work that keeps the house: what changed settings ask for is enqueued, old history forgotten, recordings re-read."""
+"""Maintenance jobs: enqueue videos that are out of date, delete old history, read recordings again to find changes."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from content_pipeline.settings import Settings
 NIGHTLY_BACKFILL, RETENTION, SCRUB = "nightly_backfill", "retention", "scrub_recordings"
 
 
-def build_upkeep_jobs(settings: Settings) -> Sequence[dg.JobDefinition]:
+def build_maintenance_jobs(settings: Settings) -> Sequence[dg.JobDefinition]:
     return [_nightly_backfill(settings), _retention(settings), _scrub(settings)]
 
 
