@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from content_pipeline.settings import load
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.chaos import SIZE, by_size
 from content_pipeline_tests.helpers.eventually import eventually, let_time_pass
+from content_pipeline_tests.helpers.ports import free_port
 
 LEASE_S = 10
 
@@ -39,9 +39,7 @@ class Dev:
         self.library.mkdir(parents=True)
         self.config = folder / "content-ai.toml"
         self.configure()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.log = folder / "dev.log"
         self._process: subprocess.Popen[bytes] | None = None
 

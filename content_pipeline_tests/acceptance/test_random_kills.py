@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from content_pipeline.cli.main import EXIT_USAGE
 from content_pipeline.dagster_runtime.dispatch import OPEN
 from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.manifest.lifecycle import State
@@ -24,6 +25,7 @@ from content_pipeline.settings import Settings, load
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.chaos import by_size
 from content_pipeline_tests.helpers.eventually import eventually, let_time_pass
+from content_pipeline_tests.helpers.ports import free_port
 
 KILLS = by_size(3, 100)
 WAYS: list[tuple[str, ...]] = by_size([("process", "dev")], [("process",), ("dev",), ("process", "dev")])
@@ -89,11 +91,15 @@ class Attacked:
 
     def start(self, way: str) -> None:
         command = self._commands.get(way)
-        if command is not None and command.poll() is None:
-            return
+        if command is not None:
+            code = command.poll()
+            if code is None:
+                return
+            # Killed, or ended as it should; a command that cannot even start would be killed in vain.
+            assert code != EXIT_USAGE, (self.folder / f"{way}.log").read_text()
         arguments = {
             "process": ["process", "--input", str(self.library)],
-            "dev": ["dev", "--watch", str(self.library), "--port", "0"],
+            "dev": ["dev", "--watch", str(self.library), "--port", str(free_port())],
         }[way]
         with (self.folder / f"{way}.log").open("ab") as log:
             self._commands[way] = subprocess.Popen(
@@ -176,7 +182,8 @@ def _kill_at_random(attacked: Attacked, ways: tuple[str, ...]) -> None:
             attacked.start(way)
         if attacked.all_done():
             attacked.add_recordings()
-        let_time_pass(attacked.chance.uniform(0.2, 4.0), unless=attacked.all_done)
+        # `dev` needs some seconds to start; now and then it is killed before that, mostly after.
+        let_time_pass(attacked.chance.uniform(0.2, 12.0 if "dev" in ways else 4.0), unless=attacked.all_done)
         kills += attacked.kill_something()
 
 
