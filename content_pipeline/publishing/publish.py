@@ -1,7 +1,9 @@
 """Putting what was made where people look: whole, once, and only by whoever holds the job.
 
-A file is ours while it holds what we recorded for its path, or what we are about to publish. Only such a file is ever
-replaced or removed. Any other, whoever put it there, stays under its name, and ours gets another.
+A file is ours while it holds what we recorded for its path; where nothing at all is recorded of the video, for the
+manifest may have been lost, also if it holds what we are about to publish. Only such a file is ever replaced or
+removed. Any other, whoever put it there, stays under its name, and ours gets another. A person's file that holds what
+we are about to publish serves as it is, and stays theirs.
 
 Nothing that can block happens inside a transaction: a hung folder stops this video and nobody else. Who publishes is
 still decided by the lease, by the order of steps: (1) copy beside the targets, under names that carry job and claim;
@@ -27,7 +29,7 @@ import os
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 
@@ -116,11 +118,9 @@ def holds_publication(path: Path, row: Publication) -> bool:
     """Whether a file is what was published there. It is read only if its size is right and its time is not."""
     try:
         status = path.lstat()
-        if row.kept or not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(status.st_mode) or (row.is_settled and status.st_size != row.size_bytes):
             return False
-        if row.is_settled and status.st_size != row.size_bytes:
-            return False
-        return status.st_mtime_ns == row.mtime_ns or sha256_of(path) in row.known
+        return status.st_mtime_ns == row.mtime_ns or sha256_of(path) in (row.sha256, row.replaces)
     except OSError:
         return False
 
@@ -146,10 +146,11 @@ def _recover(records: Publications, folder: Path, held: Collection[str] = ()) ->
 
 @dataclass(frozen=True)
 class _Looked:
-    """What stands at a path: nothing; a file of ours, with its hash; or somebody else's."""
+    """What stands at a path: nothing; a file of ours, with its hash; or a person's, which may hold what we publish."""
 
     ours: bool = False
     theirs: bool = False
+    serves: bool = False
     sha256: str | None = None
     status: os.stat_result | None = None
 
@@ -160,7 +161,7 @@ class _Looked:
 
     @property
     def is_usable(self) -> bool:
-        return not self.theirs
+        return self.serves or not self.theirs
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,8 @@ class _Target:
 
     @property
     def is_current(self) -> bool:
-        return self.looked.ours and self.looked.sha256 == self.piece.sha256 and not self.looked.is_linked
+        is_published = self.looked.ours and self.looked.sha256 == self.piece.sha256 and not self.looked.is_linked
+        return is_published or self.looked.serves
 
 
 @dataclass(frozen=True)
@@ -201,8 +203,13 @@ class _Publisher:
 
     @property
     def _held(self) -> frozenset[str]:
-        """What we are about to publish is ours wherever it is found, also when the manifest was lost."""
+        """What we are about to publish: ours under a hidden name, and where the manifest was lost."""
         return frozenset(piece.sha256 for piece in self.pieces)
+
+    @cached_property
+    def _may_be_lost(self) -> bool:
+        """Whether nothing is recorded of this video. Else what is recorded nowhere was put there by a person."""
+        return not self.records.of(self.owner)
 
     def _here(self) -> tuple[list[Publication], list[Publication]]:
         """What is published in this folder; and rows that call the folder by another name, through a link or `..`."""
@@ -230,13 +237,13 @@ class _Publisher:
         """The montage decides what its files are called; one that is as it should be is not moved."""
         recorded = [row for row in here if row.file == piece.file]
         for row in recorded:
-            target = _Target(piece, row.path, self._look(row.path, here), None)
+            target = _Target(piece, row.path, self._look(piece, row.path, here), None)
             if target.is_current:
                 return target
         blocked_by = None
         for base in self._bases([*recorded, *here], piece.ending):
             path = self.folder / f"{base}{piece.ending}"
-            looked = self._look(path, here)
+            looked = self._look(piece, path, here)
             if looked.is_usable:
                 return _Target(piece, path, looked, blocked_by)
             blocked_by = path if blocked_by is None else blocked_by
@@ -252,16 +259,16 @@ class _Publisher:
         wanted = self.folder / f"{base}{piece.ending}"
         for number in count(1):
             path = numbered_file(wanted, number)
-            looked = self._look(path, here)
+            looked = self._look(piece, path, here)
             if looked.is_usable:
                 return _Target(piece, path, looked, None if number == 1 else wanted)
         raise AssertionError("numbers do not end")
 
-    def _look(self, path: Path, here: Sequence[Publication]) -> _Looked:
+    def _look(self, piece: Piece, path: Path, here: Sequence[Publication]) -> _Looked:
         row = next((row for row in here if place_of(row.path) == place_of(path)), None)
         if row is None:
-            other = self.records.at([path]).get(path)
-            if other is not None and other.owner != self.owner:
+            row = self.records.at([path]).get(path)
+            if row is not None and row.owner != self.owner:
                 return _Looked(theirs=True)
         try:
             status = path.lstat()
@@ -272,9 +279,11 @@ class _Publisher:
             return _Looked()
         except PermissionError:
             return _Looked(theirs=True)  # we can read what we published
-        known = self._held if row is None else self._held | row.known
-        ours = sha256 in known and not is_open_for_writing(path)
-        return _Looked(ours, not ours, sha256, status)
+        is_persons = row.kept if row is not None else not self._may_be_lost
+        known = frozenset({piece.sha256}) if is_persons else self._held | (frozenset() if row is None else row.known)
+        is_known = sha256 in known and not is_open_for_writing(path)
+        ours = is_known and not is_persons
+        return _Looked(ours, not ours, is_known and is_persons, sha256, status)
 
     # --- doing it
 
@@ -303,7 +312,8 @@ class _Publisher:
                 part.unlink(missing_ok=True)
 
     def _coming(self, target: _Target) -> Publication:
-        return Publication(target.path, self.owner, target.piece.file, target.piece.sha256, target.looked.sha256)
+        row = Publication(target.path, self.owner, target.piece.file, target.piece.sha256, target.looked.sha256)
+        return replace(row, kept=target.looked.serves)
 
     def _settle(
         self,
@@ -322,7 +332,8 @@ class _Publisher:
                 removed.append(row)
             else:
                 kept.append(replace(row, kept=True, replaces=None, mtime_ns=0))
-        if leaving or respelled or {replace(row, job_id=None) for row in here} != set(left):
+        serving = [row for row in self.records.at([one.path for one in left if one.kept]).values() if row.kept]
+        if leaving or respelled or {replace(row, job_id=None) for row in (*here, *serving)} != set(left):
             if self.folder.is_dir():
                 fsync(self.folder)
             self.records.settle([*left, *kept], [*removed, *missing, *respelled])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,45 @@ def test_a_published_file_shares_nothing_with_the_cache_or_other_folders(desk: D
     assert [one.detail.split()[0] for one in desk.manifest.check(hash_if_there)] == [
         str(tmp_path / "other" / "game.mp4")
     ]
+
+
+@pytest.mark.parametrize("copy", [shutil.copy2, os.link])
+def test_a_persons_own_copy_of_a_montage_serves_and_is_never_replaced(
+    desk: Desk, tmp_path: Path, copy: Callable[[Path, Path], object]
+) -> None:
+    """Put in another folder before anything was published there."""
+    desk.publish("one")
+    other = replace(desk, folder=tmp_path)
+    other.output = tmp_path / "mine"
+    other.output.mkdir()
+    copy(desk.output / "game.mp4", other.output / "game.mp4")
+    inode = (other.output / "game.mp4").stat().st_ino
+
+    first = other.publish("one", other.output)
+    assert other.files() == group("game", "one")
+    assert {path.name for path in first.written} == {"game.json", "game.sheet.jpg"}
+    settled = desk.records.all()
+    assert other.publish("one", other.output).written == () and desk.records.all() == settled
+
+    (note,) = [one for one in other.publish("two", other.output).notes if one.startswith("kept ")]
+    assert "it is not ours" in note
+    assert other.files() == {"game.mp4": "montage one", **group("game (2)", "two")}
+    other.publish("one", other.output)
+    other.publish(None, other.output)
+    assert other.files() == {"game.mp4": "montage one"}
+    assert (other.output / "game.mp4").stat().st_ino == inode
+    assert desk.files() == group("game", "one")
+
+
+def test_what_a_person_changed_back_stays_theirs(desk: Desk) -> None:
+    desk.publish("one")
+    (desk.output / "game.mp4").write_text("my edit")
+    desk.publish("two")
+    desk.publish(None)
+    (desk.output / "game.mp4").write_text("montage three")
+    desk.publish("three")
+    desk.publish("four")
+    assert desk.files()["game.mp4"] == "montage three"
 
 
 def test_a_hard_link_into_the_cache_is_replaced_by_a_copy(desk: Desk) -> None:
