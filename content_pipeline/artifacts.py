@@ -39,7 +39,7 @@ _LOCK = re.compile(r"[a-z_]+-[0-9a-f]{32}")
 class Artifact:
     """`facts` are small JSON values beside the files: counts, reasons, what a later stage asks first.
 
-    `force_id` names the wish to reuse nothing older that it was made for, if it was made for one.
+    `force_id` names the forced job that it was made for, if it was made for one.
     """
 
     folder: Path

@@ -1,4 +1,4 @@
-"""Every error a person can meet: one tree, each with a code, a retry policy and a hint.
+"""The tree of errors that a person can meet, each with a code, a retry policy and a hint. Some rooms add their own.
 
 The message says what happened and to which video; the hint says what to do next.
 Codes are stable: they are stored, filtered on and documented.

@@ -62,7 +62,7 @@ def _watch_libraries(current: Current, interval_s: int) -> dg.SensorDefinition:
         }
         context.update_cursor(json.dumps(moving))
         register_libraries(context.instance, settings.library.folders)
-        return dg.SkipReason("; ".join(_told(folder, look) for folder, look in looks.items()))
+        return dg.SkipReason("; ".join(_describe(folder, look) for folder, look in looks.items()))
 
     return watch_libraries
 
@@ -75,12 +75,12 @@ def _look(planner: Planner, settings: Settings, folder: Path, seen: dict[str, st
         return error
 
 
-def _told(folder: Path, look: Enqueued | PipelineError) -> str:
+def _describe(folder: Path, look: Enqueued | PipelineError) -> str:
     if isinstance(look, PipelineError):
         return f"{printable(folder)}: {look}"
-    told = f"{printable(folder)}: {len(look.jobs)} enqueued, {len(look.unsettled)} not settled yet"
+    summary = f"{printable(folder)}: {len(look.jobs)} enqueued, {len(look.unsettled)} not settled yet"
     changed = ", ".join(printable(path) for path in look.changed_outputs)
-    return f"{told}; passed over, for a montage was published under the name: {changed}" if changed else told
+    return f"{summary}; passed over, for a montage was published under the name: {changed}" if changed else summary
 
 
 def _dispatch_jobs(current: Current) -> dg.SensorDefinition:
@@ -92,11 +92,11 @@ def _dispatch_jobs(current: Current) -> dg.SensorDefinition:
         description="Requests a run for each job that is due, a few at a time; the other jobs wait in the manifest.",
     )
     def dispatch_jobs(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        deliveries = due_runs(current(), context.instance, datetime.now(UTC))
-        if not deliveries:
+        due = due_runs(current(), context.instance, datetime.now(UTC))
+        if not due:
             return dg.SkipReason("No job is due, or enough runs are open.")
-        context.instance.add_dynamic_partitions(VIDEO_PARTITIONS, sorted({one.partition_key for one in deliveries}))
-        return dg.SensorResult(run_requests=_requests(deliveries))
+        context.instance.add_dynamic_partitions(VIDEO_PARTITIONS, sorted({run.partition_key for run in due}))
+        return dg.SensorResult(run_requests=_requests(due))
 
     return dispatch_jobs
 
@@ -110,23 +110,23 @@ def _dispatch_calibrations(current: Current) -> dg.SensorDefinition:
         description="Requests a run for each calibration that was interrupted or is retried.",
     )
     def dispatch_calibrations(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        deliveries = due_runs(current(), context.instance, datetime.now(UTC), CALIBRATION)
-        if not deliveries:
+        due = due_runs(current(), context.instance, datetime.now(UTC), CALIBRATION)
+        if not due:
             return dg.SkipReason("No calibration is waiting.")
-        register_libraries(context.instance, {Path(one.job.library) for one in deliveries})
-        return dg.SensorResult(run_requests=_requests(deliveries))
+        register_libraries(context.instance, {Path(run.job.library) for run in due})
+        return dg.SensorResult(run_requests=_requests(due))
 
     return dispatch_calibrations
 
 
-def _requests(deliveries: Sequence[DueRun]) -> list[dg.RunRequest]:
+def _requests(due: Sequence[DueRun]) -> list[dg.RunRequest]:
     return [
         dg.RunRequest(
-            run_key=one.run_key,
-            partition_key=one.partition_key,
-            tags={JOB_TAG: one.tag, PRIORITY_TAG: str(one.job.priority)},
+            run_key=run.run_key,
+            partition_key=run.partition_key,
+            tags={JOB_TAG: run.tag, PRIORITY_TAG: str(run.job.priority)},
         )
-        for one in deliveries
+        for run in due
     ]
 
 
@@ -139,7 +139,7 @@ def _reconcile_manifest(current: Current) -> dg.SensorDefinition:
     )
     def reconcile_manifest(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         done = reconcile(current(), context.instance)
-        told = [f"{count} {what}" for what, count in done.items() if count]
-        return dg.SkipReason(", ".join(told) if told else "Nothing to do.")
+        repairs = [f"{count} {what}" for what, count in done.items() if count]
+        return dg.SkipReason(", ".join(repairs) if repairs else "Nothing to do.")
 
     return reconcile_manifest

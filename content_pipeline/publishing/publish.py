@@ -337,31 +337,31 @@ class _Publisher:
             if self.folder.is_dir():
                 fsync(self.folder)
             self.records.settle([*left, *kept], [*removed, *missing, *respelled])
-        return [*self._told_of_kept(targets, kept), *self._told_of_removed(targets, removed)]
+        return [*self._notes_on_kept(targets, kept), *self._notes_on_removed(targets, removed)]
 
     # --- telling
 
-    def _told_of_kept(self, targets: Sequence[_Target], kept: Sequence[Publication]) -> list[str]:
+    def _notes_on_kept(self, targets: Sequence[_Target], kept: Sequence[Publication]) -> list[str]:
         now = {target.piece.file: target.path for target in targets}
-        told = []
+        notes = []
         for row in kept:
             instead = f"the new one is {printable(now[row.file])}" if row.file in now else self.why_gone
-            told.append(f"kept {printable(row.path)}: it was changed since it was published; {instead}")
+            notes.append(f"kept {printable(row.path)}: it was changed since it was published; {instead}")
         mentioned = {row.path for row in kept}
         for target in targets:
             if target.blocked_by is not None and target.blocked_by not in mentioned and not target.is_current:
                 blocker = printable(target.blocked_by)
-                told.append(f"kept {blocker}: it is not ours; the new one is {printable(target.path)}")
-        return told
+                notes.append(f"kept {blocker}: it is not ours; the new one is {printable(target.path)}")
+        return notes
 
-    def _told_of_removed(self, targets: Sequence[_Target], removed: Sequence[Publication]) -> list[str]:
+    def _notes_on_removed(self, targets: Sequence[_Target], removed: Sequence[Publication]) -> list[str]:
         now = {target.piece.file for target in targets}
         moved = [printable(row.path) for row in removed if row.file in now]
         gone = [printable(row.path) for row in removed if row.file not in now]
-        told = [f"removed {', '.join(gone)}: {self.why_gone}"] if gone else []
+        notes = [f"removed {', '.join(gone)}: {self.why_gone}"] if gone else []
         if moved:
-            told.append(f"removed {', '.join(moved)}: published as {printable(base_of(targets[0].path))}.* now")
-        return told
+            notes.append(f"removed {', '.join(moved)}: published as {printable(base_of(targets[0].path))}.* now")
+        return notes
 
 
 def _without(here: Sequence[Publication], targets: Sequence[_Target]) -> list[Publication]:

@@ -78,7 +78,7 @@ class _Video:
 
     @property
     def identity(self) -> list[Any]:
-        """What the calibration hangs on: the curves, and where the picture ends."""
+        """What the calibration depends on: the curves, and where the picture ends."""
         return [self.key, self.curves.digest, self.track, self.info.picture_end_s]
 
 

@@ -34,7 +34,7 @@ class StageContext:
     publications: Publications
     progress: Progress = no_progress
     cores: int = 1  # how many this video may use
-    force_id: str | None = None  # reuse nothing but what was made for this wish
+    force_id: str | None = None  # of a forced job: reuse only artifacts that it made itself
     _settings_digests: dict[StageName, str] = field(default_factory=dict, init=False)  # asked for thousands of times
 
     def stage_key(self, stage: StageName, **inputs: object) -> str:
