@@ -12,7 +12,9 @@ from bench.measure import PROJECT, Row, cost_of_command
 from bench.pretended import processed, project
 from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.library.scan import Scan, scan
-from content_pipeline.services.planning import Planner, output_ownership
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.services.planner import Planner
+from content_pipeline.services.recordings import output_ownership
 from content_pipeline.settings import Settings
 from content_pipeline_tests.helpers import samples
 
@@ -59,13 +61,13 @@ def _planning(folder: Path) -> Iterator[Row]:
 def _planned_us(library: Path, settings: Settings, count: int) -> dict[str, float]:
     for number in range(count):
         (library / f"{number:06}.mp4").write_bytes(b"%d" % number)
-    planner = Planner(settings)
+    planner = Planner(settings, open_manifest(settings))
     started_s = time.process_time()
     planner.enqueue(_scan(library, settings))
     enqueued_s = time.process_time()
     with project(library.parent / "done", workers=2) as done:
         processed(library.parent / "done" / "library", done, count)
-        planner, known = Planner(done), library.parent / "done" / "library"
+        planner, known = Planner(done, open_manifest(done)), library.parent / "done" / "library"
         before_s = time.process_time()
         planned = planner.plan(_scan(known, done))
         planned_s = time.process_time() - before_s
@@ -74,7 +76,7 @@ def _planned_us(library: Path, settings: Settings, count: int) -> dict[str, floa
 
 
 def _scan(library: Path, settings: Settings) -> Scan:
-    return scan(library, settings.library, output_ownership(settings))
+    return scan(library, settings.library, output_ownership(settings, open_manifest(settings)))
 
 
 def _workers(folder: Path) -> Iterator[Row]:

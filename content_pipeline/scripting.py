@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from content_pipeline.dagster_runtime.manifest_recovery import recover
 from content_pipeline.execution.outcome import Outcome
-from content_pipeline.library.scan import scan
-from content_pipeline.services.planning import output_ownership
-from content_pipeline.services.processing import Batch
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.services.processing import NoProgress
+from content_pipeline.services.processor import Processor
+from content_pipeline.services.recordings import find_recordings
 from content_pipeline.settings import Settings, load
 
 if TYPE_CHECKING:
     from dagster import Definitions
-
-
-class Silent:
-    """Watches the work and says nothing."""
-
-    def expect(self, number: int, sizes: Mapping[Path, int] | None = None) -> None: ...
-
-    def started(self, outcome: Outcome) -> None: ...
-
-    def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None: ...
-
-    def ended(self, outcome: Outcome) -> None: ...
 
 
 def process_folder(
@@ -38,10 +28,12 @@ def process_folder(
     call continues where it was.
     """
     settings = load().settings if settings is None else settings
-    found = scan(Path(folder), settings.library, output_ownership(settings))
-    batch = Batch(settings, Silent(), force)
-    batch.work(_definitions, batch.enqueue(found, limit))
-    return batch.outcomes
+    manifest = open_manifest(settings)
+    recover(settings, manifest)
+    found = find_recordings(settings, Path(folder), manifest)
+    processor = Processor(settings, manifest, NoProgress(), force)
+    processor.work(_definitions, processor.enqueue(found, limit))
+    return processor.outcomes
 
 
 def _definitions(settings: Settings) -> Definitions:

@@ -18,7 +18,8 @@ from content_pipeline.settings import Settings
 def demo(folder: str) -> int:
     """Make a small recording with a few fights in it and turn it into a montage."""
     from content_pipeline.cli.demo_recording import make_recording
-    from content_pipeline.cli.process import Request, carry_out
+    from content_pipeline.cli.process import run_process
+    from content_pipeline.services.processing import ProcessRequest
 
     home = Path(folder)
     recording = home / "recordings" / "bangs.mp4"
@@ -26,7 +27,7 @@ def demo(folder: str) -> int:
         print_note(f"Making a recording: {recording}")
         make_recording(recording)
     settings = resolve(None, None, (), {"output_dir": str(home / "montages")}).settings
-    code = carry_out(Request(recording.parent, settings))
+    code = run_process(settings, ProcessRequest(target=recording.parent))
     if code == 0:
         _show(settings)
     return code

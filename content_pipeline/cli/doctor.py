@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from pathlib import Path
-
 import click
 
+from content_pipeline.cli.main import EXIT_FAILURE
 from content_pipeline.cli.options import resolve, settings_options
-from content_pipeline.cli.printing import counted, print_document, print_result
-from content_pipeline.errors import NoManifest, OldSchema
-from content_pipeline.settings import Settings
-
-LOW_SPACE_BYTES = 5 << 30
-
-
-@dataclass(frozen=True)
-class Finding:
-    """`verdict` is ok, warning or problem; only a problem stops the work."""
-
-    name: str
-    verdict: str
-    detail: str
+from content_pipeline.cli.printing import print_document, print_result
+from content_pipeline.services import health
 
 
 @click.command()
@@ -34,98 +15,10 @@ class Finding:
 @settings_options
 def doctor(as_json: bool, config_file: str | None, state_dir: str | None, assignments: tuple[str, ...]) -> int:
     """Check that this machine has everything that is needed."""
-    settings = resolve(config_file, state_dir, assignments).settings
-    findings = list(examine(settings))
+    document = health.examine(resolve(config_file, state_dir, assignments).settings)
     if as_json:
-        print_document([asdict(finding) for finding in findings])
+        print_document(document)
     else:
-        for finding in findings:
+        for finding in document.root:
             print_result(f"{finding.verdict:8} {finding.name:16} {finding.detail}")
-    return 1 if any(finding.verdict == "problem" for finding in findings) else 0
-
-
-def examine(settings: Settings) -> Iterator[Finding]:
-    """Every check answers; one that breaks is itself a problem found."""
-    checks: dict[str, Callable[[Settings], tuple[str, str]]] = {
-        "python": _python,
-        "cores": _cores,
-        "ffmpeg": _ffmpeg,
-        "decoder": _decoder,
-        "state folder": lambda given: _folder(given.state_dir),
-        "output folder": lambda given: _folder(given.output_dir),
-        "sqlite": _sqlite,
-        "manifest": _manifest,
-        "dagster": _dagster,
-    }
-    for name, check in checks.items():
-        try:
-            verdict, detail = check(settings)
-        except Exception as error:  # noqa: BLE001 - whatever breaks is what the doctor was asked to find
-            verdict, detail = "problem", f"{type(error).__name__}: {error}"
-        yield Finding(name, verdict, detail)
-
-
-def _python(_settings: Settings) -> tuple[str, str]:
-    return "ok", f"{sys.version.split()[0]} at {sys.executable}"
-
-
-def _cores(settings: Settings) -> tuple[str, str]:
-    return "ok", f"{counted(os.cpu_count() or 1, 'core')}, {counted(settings.worker_count, 'worker')}"
-
-
-def _ffmpeg(_settings: Settings) -> tuple[str, str]:
-    from content_pipeline.media.ffmpeg import ffmpeg_exe
-
-    listed = subprocess.run([ffmpeg_exe(), "-hide_banner", "-encoders"], capture_output=True, text=True, check=True)
-    missing = [name for name in ("libx264", "aac") if f" {name} " not in listed.stdout]
-    if missing:
-        return "problem", f"{ffmpeg_exe()} has no encoder for {', '.join(missing)}"
-    return "ok", ffmpeg_exe()
-
-
-def _decoder(_settings: Settings) -> tuple[str, str]:
-    import av
-
-    missing = [name for name in ("h264", "hevc", "aac", "opus") if name not in av.codecs_available]
-    return ("problem", f"PyAV has no decoder for {', '.join(missing)}") if missing else ("ok", f"PyAV {av.__version__}")
-
-
-def _folder(folder: Path) -> tuple[str, str]:
-    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if not os.access(existing, os.W_OK):
-        return "problem", f"{existing} is not writable"
-    free_bytes = shutil.disk_usage(existing).free
-    detail = f"{folder.absolute()}, {free_bytes / 1e9:.1f} GB free"
-    return ("warning" if free_bytes < LOW_SPACE_BYTES else "ok"), detail
-
-
-def _sqlite(_settings: Settings) -> tuple[str, str]:
-    import sqlite3
-
-    from content_pipeline.dagster_runtime.storage import SQLITE_VERSION
-
-    return "ok", f"{sqlite3.sqlite_version} for the manifest, {SQLITE_VERSION} for Dagster's records"
-
-
-def _manifest(settings: Settings) -> tuple[str, str]:
-    from content_pipeline.manifest.database import Access, open_engine
-
-    try:
-        open_engine(settings.manifest_url, Access.READ).dispose()
-    except NoManifest:
-        return "ok", f"none yet at {settings.manifest_url}; `content-ai process` makes it"
-    except OldSchema as error:
-        return "warning", f"{error}. {error.hint}"
-    return "ok", str(settings.manifest_url)
-
-
-def _dagster(settings: Settings) -> tuple[str, str]:
-    import dagster
-
-    from content_pipeline.dagster_runtime.instance import dagster_home, open_instance
-    from content_pipeline.dagster_runtime.manifest_recovery import has_dagster_home
-
-    if not has_dagster_home(settings):
-        return "ok", f"{dagster.__version__}, no records yet; `content-ai process` makes them"
-    open_instance(settings).dispose()
-    return "ok", f"{dagster.__version__}, home {dagster_home(settings)}"
+    return 0 if document.is_well else EXIT_FAILURE

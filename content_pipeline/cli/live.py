@@ -8,10 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from content_pipeline.cli.printing import counted, print_note, shortened, stderr
-from content_pipeline.errors import printable
+from content_pipeline.cli.found import print_calibration, print_found
+from content_pipeline.cli.printing import counted, print_error, print_note, shortened, stderr
+from content_pipeline.errors import hint_for, printable
 from content_pipeline.execution.outcome import Outcome
-from content_pipeline.library.scan import Scan
+from content_pipeline.services.processing_document import CalibrationOutcome, VideoOutcome
+from content_pipeline.services.recordings import FoundRecordings
 from content_pipeline.stage import share_of_time
 
 if TYPE_CHECKING:
@@ -25,11 +27,11 @@ NOT_ENDED = ("pending", "dirty")
 class LiveProgress:
     """The ETA counts bytes, so that one long recording weighs what it costs."""
 
-    def __init__(self, found: Scan, quiet: bool, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._quiet = quiet
         self._clock = clock
-        self._count = len(found.recordings) + len(found.refused)
-        self._weights: Mapping[Path, int] = {one.path: one.signature.size_bytes for one in found.recordings}
+        self._count = 0
+        self._weights: Mapping[Path, int] = {}
         self._ended: set[Path] = set()
         self._bars: Progress | None = None
         self._overall: TaskID | None = None
@@ -45,6 +47,20 @@ class LiveProgress:
     ) -> None:
         if self._bars is not None:
             self._bars.stop()
+
+    def rebuilt(self, message: str) -> None:
+        print_note(message)
+
+    def found(self, found: FoundRecordings) -> None:
+        print_found(found)
+        print_calibration(found)
+
+    def calibrated(self, outcome: CalibrationOutcome) -> None:
+        library = printable(outcome.library)
+        if outcome.error is None:
+            print_note(f"{library} is calibrated: {outcome.result}.")
+        else:
+            print_error(f"calibration of {library}: {outcome.error}", hint_for(outcome.error_code))
 
     def expect(self, number: int, sizes: Mapping[Path, int] | None = None) -> None:
         """So many videos will end; `sizes` in bytes of those that are worked on, or None when all count alike."""
@@ -77,7 +93,7 @@ class LiveProgress:
             self._bars.remove_task(self._tasks.pop(outcome.path))
         number = f"[{len(self._ended)}/{self._total}] " if outcome.path in self._ended else ""
         why = f" [{outcome.why}]" if outcome.why else ""
-        self._say(f"{number}{_short(outcome.path)}: {describe(outcome)}{why}")
+        self._say(f"{number}{_short(outcome.path)}: {describe(VideoOutcome.of(outcome))}{why}")
 
     @property
     def _total(self) -> int:
@@ -105,36 +121,39 @@ class LiveProgress:
             print_note(line)
 
 
-def describe(outcome: Outcome) -> str:
+def describe(video: VideoOutcome) -> str:
     """One line on what became of a video."""
-    if outcome.status == "succeeded":
-        return _result(outcome)
-    code = f" ({outcome.error_code})" if outcome.status == "failed" and outcome.error_code is not None else ""
-    return f"{outcome.status}{code}: {_why(outcome)}" if _why(outcome) else f"{outcome.status}{code}"
+    if video.status == "succeeded":
+        return _result(video)
+    code = f" ({video.error_code})" if video.status == "failed" and video.error_code is not None else ""
+    return f"{video.status}{code}: {_why(video)}" if _why(video) else f"{video.status}{code}"
 
 
-def details(outcome: Outcome) -> str:
+def details(video: VideoOutcome) -> str:
     """What became of a video, without its status."""
-    if outcome.status == "succeeded":
-        return _result(outcome)
-    code = f"{outcome.error_code}: " if outcome.status == "failed" and outcome.error_code is not None else ""
-    return f"{code}{_why(outcome)}"
+    if video.status == "succeeded":
+        return _result(video)
+    code = f"{video.error_code}: " if video.status == "failed" and video.error_code is not None else ""
+    return f"{code}{_why(video)}"
 
 
-def _why(outcome: Outcome) -> str:
-    error = "" if outcome.error is None else _without_path(outcome.error, outcome.path)
-    return "; ".join(part for part in (error, outcome.note) if part)
+def _why(video: VideoOutcome) -> str:
+    # Messages name their video; in a row of that video once is enough.
+    error = "" if video.error is None else video.error.removeprefix(printable(video.path)).lstrip(": ")
+    return "; ".join(part for part in (error, video.note) if part)
 
 
-def _result(outcome: Outcome) -> str:
-    computed = [stage for stage, how in outcome.stages.items() if how == "computed"]
-    nothing = "reused, put in place again" if outcome.written else "everything reused"
+def _result(video: VideoOutcome) -> str:
+    without = {"montage"} if video.no_highlights else set()  # it was looked into, and there is none
+    computed = [stage for stage, how in video.stages.items() if how == "computed" and stage not in without]
+    nothing = "reused, put in place again" if video.written else "everything reused"
     work = f"computed {', '.join(computed)}" if computed else nothing
-    spent = f"({work}, {outcome.seconds:.1f} s)"
-    track = audio_track(outcome.facts.get("track"), outcome.facts.get("tracks"))
-    clips, montage_s = outcome.facts.get("clips") or 0, outcome.facts.get("montage_s") or 0.0
-    found = "no highlights" if outcome.no_highlights else f"{counted(clips, 'clip')}, {montage_s:.1f} s"
-    return f"{', '.join(part for part in (found, track) if part)} {spent}"
+    spent = f"({work}, {video.seconds:.1f} s)"
+    track = audio_track(video.audio_track, video.audio_tracks)
+    clips = 0 if video.clips is None else video.clips
+    montage_s = 0.0 if video.montage_s is None else video.montage_s
+    made = "no highlights" if video.no_highlights else f"{counted(clips, 'clip')}, {montage_s:.1f} s"
+    return f"{', '.join(part for part in (made, track) if part)} {spent}"
 
 
 def audio_track(track: int | None, tracks: int | None) -> str:
@@ -142,11 +161,6 @@ def audio_track(track: int | None, tracks: int | None) -> str:
     if track is None or tracks is None or tracks < 2:
         return ""
     return f"audio track {track + 1} of {tracks} (energy.track={track})"
-
-
-def _without_path(error: str, path: Path) -> str:
-    """Messages name their video; in a row of that video once is enough."""
-    return error.removeprefix(printable(path)).lstrip(": ")
 
 
 def _short(path: Path) -> str:

@@ -64,7 +64,7 @@ def main() -> None:
 def run() -> int:
     """Run the command named on the command line; returns the exit code."""
     from content_pipeline.cli.printing import print_error
-    from content_pipeline.errors import BadLabels, BadSettings, PipelineError
+    from content_pipeline.errors import BadLabels, BadSettings, MissingFile, PipelineError
 
     try:
         code = cli.main(standalone_mode=False)
@@ -78,7 +78,7 @@ def run() -> int:
         if _debugging():
             raise
         print_error(str(error), error.hint)
-        code = EXIT_USAGE if isinstance(error, BadSettings | BadLabels) else EXIT_FAILURE
+        code = EXIT_USAGE if isinstance(error, BadSettings | BadLabels | MissingFile) else EXIT_FAILURE
     except BrokenPipeError:
         # The reader went away (`| head`): nothing is left to say, and the interpreter must not try.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

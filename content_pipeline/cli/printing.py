@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from content_pipeline.errors import counted as counted
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
     from rich.console import Console, RenderableType
 
     from content_pipeline.media.selection.tuning import Target
-    from content_pipeline.services.document import Document
 
 LONG_DOCUMENT = 200_000
 TARGETS = {"montage_s": "s of montage per video", "per_hour": "moments per hour"}
@@ -33,16 +32,13 @@ def stderr() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-def print_document(document: Document | Any) -> None:
+def print_document(document: BaseModel) -> None:
     """Indented for people while it is short; long ones are for programs, and ten times faster without."""
-    if not hasattr(document, "model_dump_json"):
-        print(json.dumps(document, indent=2, allow_nan=False))
-        return
     text = document.model_dump_json()
     print(text if len(text) > LONG_DOCUMENT else document.model_dump_json(indent=2))
 
 
-def print_answer(document: Document, as_json: bool, text: str) -> int:
+def print_answer(document: BaseModel, as_json: bool, text: str) -> int:
     """The document, or what it says to people; returns the exit code of success."""
     print_document(document) if as_json else print_result(text)
     return 0

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import click
 
-from content_pipeline.cli.config import describe_settings, shown
+from content_pipeline.cli.config import shown
 from content_pipeline.cli.main import cli
 from content_pipeline.cli.printing import print_text
+from content_pipeline.services.configuration import describe_settings
 from content_pipeline.settings import ENV_PREFIX, Settings, flatten
 
 

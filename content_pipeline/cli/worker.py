@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from pathlib import Path
 
 import click
 
@@ -38,12 +37,10 @@ def worker(
     from content_pipeline.execution.manifest_identity import manifest_identity
     from content_pipeline.launchers.local.supervisor import Supervisor
     from content_pipeline.launchers.local.supervisor_process import drain_supervisor, is_outdated
-    from content_pipeline.library.scan import Scan
 
     home = dagster_home(settings)
     os.environ["DAGSTER_HOME"] = str(home)
-    nothing_yet = Scan(Path.cwd(), (), (), {})
-    watcher = LiveProgress(nothing_yet, quiet=background)
+    watcher = LiveProgress(quiet=background)
     make_runs = partial(DagsterRuns, compose=build_definitions)
     supervisor = Supervisor(home, settings, make_runs, watcher, idle_seconds if background else None)
     in_place_of_another = not background or is_outdated(home, manifest_identity(settings))

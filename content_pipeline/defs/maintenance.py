@@ -5,13 +5,11 @@ from collections.abc import Sequence
 import dagster as dg
 
 from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY
-from content_pipeline.errors import PipelineError, printable
+from content_pipeline.errors import printable
 from content_pipeline.execution.run_context import current_run
-from content_pipeline.library.scan import scan
-from content_pipeline.manifest.model import JobTerms
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services import upkeep
-from content_pipeline.services.planning import Planner, output_ownership
+from content_pipeline.services.watching import backfill
 from content_pipeline.settings import Settings
 
 NIGHTLY_BACKFILL, RETENTION, SCRUB = "nightly_backfill", "retention", "scrub_recordings"
@@ -25,14 +23,11 @@ def _nightly_backfill(settings: Settings) -> dg.JobDefinition:
     @dg.op
     def enqueue_dirty_videos(context: dg.OpExecutionContext) -> None:
         """Plans every watched folder; the jobs wait for the quiet hours."""
-        planner = Planner(settings, JobTerms(priority=BACKFILL_PRIORITY))
-        for folder in settings.library.folders:
-            try:
-                found = planner.enqueue(scan(folder, settings.library, output_ownership(settings)))
-            except PipelineError as error:  # one folder that is away does not keep the others waiting
-                context.log.warning(f"{printable(folder)}: {error} {error.hint}")
-                continue
-            context.log.info(f"{printable(folder)}: {len(found.jobs)} of {len(found.planned.videos)} videos to be done")
+        for folder in backfill(settings, open_manifest(settings), BACKFILL_PRIORITY):
+            if folder.error is not None:
+                context.log.warning(f"{printable(folder.folder)}: {folder.error} {folder.hint}")
+            else:
+                context.log.info(f"{printable(folder.folder)}: {folder.enqueued} of {folder.videos} videos to be done")
 
     @dg.job(
         name=NIGHTLY_BACKFILL, description="Enqueues videos that are out of date after a change of settings or code."

@@ -13,12 +13,11 @@ from content_pipeline.dagster_runtime.dispatch import DueRun, due_runs
 from content_pipeline.dagster_runtime.names import JOB_TAG, PRIORITY_TAG
 from content_pipeline.dagster_runtime.rebuild import rebuild
 from content_pipeline.defs.partitions import register_libraries
-from content_pipeline.errors import PipelineError, printable
 from content_pipeline.execution.names import CALIBRATE_LIBRARY, PROCESS_VIDEO, VIDEO_PARTITIONS
 from content_pipeline.job_kinds import CALIBRATION
 from content_pipeline.launchers.local.reconcile import REBUILD_BUDGET_S, reconcile
-from content_pipeline.library.scan import scan
-from content_pipeline.services.planning import Enqueued, Planner, output_ownership
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.services.watching import watch
 from content_pipeline.settings import Settings
 
 Current = Callable[[], Settings]
@@ -49,38 +48,15 @@ def _watch_libraries(current: Current, interval_s: int) -> dg.SensorDefinition:
         settings = current()
         if not settings.library.folders:
             return dg.SkipReason("No folder is watched: set `library.folders`, or start `content-ai dev --watch`.")
-        planner = Planner(settings)
-        if planner.manifest.videos.is_empty() and rebuild(context.instance, planner.manifest, REBUILD_BUDGET_S).left:
+        manifest = open_manifest(settings)
+        if manifest.videos.is_empty() and rebuild(context.instance, manifest, REBUILD_BUDGET_S).left:
             return dg.SkipReason("The manifest is empty; it is being rebuilt from Dagster's records first.")
-        seen = json.loads(context.cursor) if context.cursor else {}
-        looks = {folder: _look(planner, settings, folder, seen) for folder in settings.library.folders}
-        moving = {
-            str(found.path): str(found.signature)
-            for look in looks.values()
-            if isinstance(look, Enqueued)
-            for found in look.unsettled
-        }
-        context.update_cursor(json.dumps(moving))
+        done = watch(settings, manifest, json.loads(context.cursor) if context.cursor else {})
+        context.update_cursor(json.dumps(done.moving))
         register_libraries(context.instance, settings.library.folders)
-        return dg.SkipReason("; ".join(_describe(folder, look) for folder, look in looks.items()))
+        return dg.SkipReason("; ".join(folder.in_words for folder in done.folders))
 
     return watch_libraries
-
-
-def _look(planner: Planner, settings: Settings, folder: Path, seen: dict[str, str]) -> Enqueued | PipelineError:
-    """One folder that is away does not keep the others from being watched."""
-    try:
-        return planner.watch(scan(folder, settings.library, output_ownership(settings)), seen)
-    except PipelineError as error:
-        return error
-
-
-def _describe(folder: Path, look: Enqueued | PipelineError) -> str:
-    if isinstance(look, PipelineError):
-        return f"{printable(folder)}: {look}"
-    summary = f"{printable(folder)}: {len(look.jobs)} enqueued, {len(look.unsettled)} not settled yet"
-    changed = ", ".join(printable(path) for path in look.changed_outputs)
-    return f"{summary}; passed over, for a montage was published under the name: {changed}" if changed else summary
 
 
 def _dispatch_jobs(current: Current) -> dg.SensorDefinition:

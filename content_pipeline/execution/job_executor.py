@@ -163,13 +163,11 @@ class JobExecutor:
                 self._pool.signal(active.name, signal.SIGKILL)
 
     def drain(self) -> Sequence[ActiveJob]:
-        """Give back what is not done, at no cost; what is done is committed. Not to be interrupted again.
+        """Give back what is not done, at no cost; what is done is committed.
 
         Runs of our own end as cancelled. Launched ones stay as they are, for whoever comes next to go on with.
         Each step is tried whatever became of the others: what cannot be given back now is rescued later.
         """
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
         self._manifest.set_retry_time(0.0)  # who ends does not wait
         for active in self._active.values():
             if active.assignment.is_launched:

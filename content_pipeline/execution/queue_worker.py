@@ -38,9 +38,18 @@ class Worker:
         self._waiting: list[str] | None = None
 
     def work(
-        self, job_ids: Iterable[str] | None, max_jobs: int | None, paused: Callable[[], Sequence[Breaker]]
-    ) -> None:
-        """Until every named job (or every job there is) has ended, is another worker's, or waits for a pause."""
+        self,
+        job_ids: Iterable[str] | None,
+        max_jobs: int | None,
+        paused: Callable[[], Sequence[Breaker]],
+        is_to_stop: Callable[[], bool],
+    ) -> bool:
+        """Until every named job (or every job there is) has ended, is another worker's, or waits for a pause.
+
+        False when it was to stop before: what was not done is given back.
+        """
+        if is_to_stop():
+            return False
         self._waiting = None if job_ids is None else list(job_ids)
         left = max_jobs
         if self._waiting is None or len(self._waiting) > 1:
@@ -48,15 +57,20 @@ class Worker:
         self._of_jobs.runs_with(self._settings)
         keep_shared()
         try:
-            while True:
+            while not is_to_stop():
                 left = self._fill(left)
                 if not self._executor.active and (left == 0 or not self._has_more(paused())):
-                    return
+                    return True
                 self._executor.poll()
         except BaseException:
-            for active in self._executor.drain():
-                self._watcher.ended(active.outcome(str(State.PENDING), note=INTERRUPTED))
+            self._give_back()
             raise
+        self._give_back()
+        return False
+
+    def _give_back(self) -> None:
+        for active in self._executor.drain():
+            self._watcher.ended(active.outcome(str(State.PENDING), note=INTERRUPTED))
 
     def _fill(self, left: int | None) -> int | None:
         while self._executor.has_room and left != 0:

@@ -26,6 +26,10 @@ VIDEO_ENDINGS = frozenset(
 )
 
 
+# Sub-folders that are looked into only to say that they were not searched.
+MOST_LOOKS = 1000
+
+
 class Ownership(Enum):
     """Whose a file or folder in a library is."""
 
@@ -95,6 +99,54 @@ def _with_ending(entries: Iterator[os.DirEntry[str]], endings: tuple[str, ...], 
             yield Path(entry.path)
         elif not entry.name.startswith(".") and entry.is_file(follow_symlinks=False):
             others[Path(entry.name).suffix.lower()] += 1
+
+
+def count_unsearched_folders(
+    root: Path, settings: LibrarySettings, ownership_of: Callable[[Path], Ownership] = lambda _path: Ownership.THEIRS
+) -> int:
+    """How many sub-folders hold what ends like a recording, and are not entered. Looks into a limited number."""
+    if settings.recursive or not root.is_dir():
+        return 0
+    endings = tuple(f".{extension}" for extension in settings.extensions)
+    found, looks = 0, MOST_LOOKS
+    for folder in _folders_in(root):
+        waiting = [folder]
+        while waiting and looks:
+            looks -= 1
+            inner = waiting.pop()
+            if ownership_of(inner) is not Ownership.THEIRS:
+                continue
+            if _holds_recordings(inner, endings, ownership_of):
+                found += 1
+                break
+            waiting += _folders_in(inner)
+    return found
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(
+                Path(entry.path)
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+            )
+    except OSError:
+        return []
+
+
+def _holds_recordings(folder: Path, endings: tuple[str, ...], ownership_of: Callable[[Path], Ownership]) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(
+                entry.name.lower().endswith(endings)
+                and entry.is_file(follow_symlinks=False)
+                and not entry.name.startswith(".")
+                and ownership_of(Path(entry.path)) is Ownership.THEIRS
+                for entry in entries
+            )
+    except OSError:
+        return False
 
 
 def look_again(found: Found) -> Found | None:

@@ -16,7 +16,7 @@ class _AsciiJson(BaseModel):
     """JSON in ASCII: a path may hold bytes that are no UTF-8, and comes back the same from the escapes."""
 
     def model_dump_json(self, *, indent: int | None = None, **options: Any) -> str:
-        return json.dumps(self.model_dump(**options), indent=indent, allow_nan=False, default=_as_text)
+        return json.dumps(self.model_dump(by_alias=True, **options), indent=indent, allow_nan=False, default=_as_text)
 
 
 class Document(_AsciiJson):

@@ -1,249 +1,137 @@
-"""What is to be done in a folder: planned from what the manifest knows of it, and written into the manifest."""
+"""Plan a folder: what `process` would do and why, how long it would take, and whether there is room."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
-from content_pipeline.errors import LibraryOffline, counted, printable
-from content_pipeline.execution.rescue import rescue_orphans
-from content_pipeline.failpoints import reached
-from content_pipeline.library.plan import (
-    BACK,
-    INPUT_CHANGED,
-    NEW,
-    Action,
-    Known,
-    LibraryPlan,
-    PlannedVideo,
-    Wanted,
-    plan,
-)
-from content_pipeline.library.presence import is_there
-from content_pipeline.library.recipe import Recipe, calibrated_recipe, recipe_of
-from content_pipeline.library.scan import Found, Ownership, Scan, look_again
-from content_pipeline.library.settle import is_settled
+from pydantic import Field
+
+from content_pipeline.library.plan import Action, LibraryPlan, PlannedVideo, expected_seconds
+from content_pipeline.library.scan import Refused
+from content_pipeline.library.space import free_bytes, needed_bytes
 from content_pipeline.manifest.database import Access
-from content_pipeline.manifest.model import JobRequest, JobSummary, JobTerms
+from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.manifest.publications import Publication
-from content_pipeline.manifest.videos import Rename
-from content_pipeline.publishing.publish import holds_publication, recover_outputs
-from content_pipeline.publishing.sidecar import is_montage
+from content_pipeline.services.document import Document
+from content_pipeline.services.planner import Planner, command_terms
+from content_pipeline.services.processing import ProcessRequest
+from content_pipeline.services.recordings import FoundRecordings, describe_found, find_recordings
 from content_pipeline.settings import Settings
-from content_pipeline.settings.job_options import JobOptions
-
-SETTLE_LOOKS = 3
 
 
-def output_ownership(settings: Settings, access: Access = Access.MAKE) -> Callable[[Path], Ownership]:
-    """What a scan must not take for recordings: our state, and what we published.
+class PlannedVideoDocument(Document):
+    """`stages`: those that would run, and why each; `why` says the same in one line."""
 
-    A file with the name of a montage that holds something else may be a recording or an edited montage: it is one of
-    the recordings once a person has processed it by its name.
-    """
-    state = os.path.realpath(settings.state_dir)
-    state_name = Path(state).name
-    real_folder = cache(os.path.realpath)
-    manifest = cache(lambda: open_manifest(settings, access))
-
-    @cache
-    def published() -> dict[str, Publication]:
-        return {f"{real_folder(row.path.parent)}/{row.path.name}": row for row in manifest().publications.montages()}
-
-    def ownership_of(path: Path) -> Ownership:
-        if path.name == state_name and os.path.realpath(path) == state:
-            return Ownership.OURS
-        if path.suffix.lower() != ".mp4":
-            return Ownership.THEIRS
-        row = published().get(f"{real_folder(path.parent)}/{path.name}")
-        # By what lies beside it also when the manifest was lost, or it was published from another state folder.
-        if is_montage(path) if row is None else holds_publication(path, row):
-            return Ownership.OURS
-        return Ownership.THEIRS if row is None or manifest().videos.at(path) is not None else Ownership.CHANGED
-
-    return ownership_of
+    path: str
+    key: str | None
+    status: str
+    action: str
+    stages: dict[str, str]
+    why: str
+    expected_s: float | None
+    note: str
 
 
-@dataclass(frozen=True)
-class Enqueued:
-    """What was written: the jobs that are to be worked on, and what was left alone."""
-
-    planned: LibraryPlan
-    jobs: Sequence[JobSummary]
-    unsettled: Sequence[Found]
-    changed_outputs: Sequence[Path] = ()
+class RenamedDocument(Document):
+    before: str = Field(serialization_alias="from")
+    after: str = Field(serialization_alias="to")
 
 
-class Planner:
-    """`terms`: what the jobs that it writes are to be done with; by default the settings as they are when they run."""
+class PlanTotals(Document):
+    """`left_out`: videos to do beyond the limit. `expected_s` is None while nothing is known about costs here."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        terms: JobTerms = JobTerms(),  # noqa: B008 - it is immutable
-        access: Access = Access.MAKE,
-    ) -> None:
-        self._settings = settings
-        self._terms = terms
-        self.manifest = open_manifest(settings, access)
-        self.recipe = recipe_of(settings)
-        self._recipes = {self.recipe.config_hash: self.recipe}  # all that a plan compared with
-
-    def plan(self, scan: Scan, most: int | None = None) -> LibraryPlan:
-        """What would be done, and why: the first `most` that need work, or all. Changes nothing."""
-        return self._plan(scan, self._known(scan)).limited(most)
-
-    def enqueue(self, scan: Scan, most: int | None = None) -> Enqueued:
-        """Write the plan of a whole folder into the manifest; what changed just now is waited for."""
-        rescue_orphans(self.manifest)
-        recover_outputs(self.manifest.publications, [self._settings.output_dir])
-        known = self._known(scan)
-        settled, unsettled = self._wait_for_whole_files(scan, known)
-        reached("scanned")
-        planned = self._plan(replace(scan, recordings=settled), known).limited(most)
-        reached("planned")
-        self._write(planned)
-        reached("enqueued")
-        return Enqueued(planned, self._jobs_of(planned), unsettled, scan.changed_outputs)
-
-    def watch(self, scan: Scan, seen: Mapping[str, str]) -> Enqueued:
-        """Write what is new or edited in a folder, without waiting.
-
-        `seen` holds the signatures of the last look: a file must have been the same then, too. What only the
-        settings or an output ask for is left to a plan that a person or the night asked for.
-        """
-        signatures = self._signatures(scan)
-        same, changed = _known_and_changed(scan, signatures)
-        now_ns = time.time_ns()
-        whole = [
-            found
-            for found in changed
-            if seen.get(str(found.path)) == str(found.signature) and self._is_settled(found, now_ns)
-        ]
-        unsettled = [found for found in changed if found not in set(whole)]
-        if not whole and not self._has_come_or_gone(scan, signatures):
-            return Enqueued(LibraryPlan(scan.root, (), (), ()), (), unsettled, scan.changed_outputs)
-        known = self._known(scan)
-        planned = self._plan(replace(scan, recordings=tuple(sorted([*same, *whole]))), known)
-        news = replace(planned, videos=tuple(video for video in planned.videos if _is_news(video)))
-        self._write(news)
-        return Enqueued(news, self._jobs_of(news), unsettled, scan.changed_outputs)
-
-    def _plan(self, scan: Scan, known: Known) -> LibraryPlan:
-        terms = self._terms
-        options = None if terms.options is None else JobOptions.from_json(terms.options)
-        folder = str(self._settings.output_dir.absolute())
-        return plan(scan, known, Wanted(self.recipe, folder, options, terms.force_id is not None))
-
-    def _known(self, scan: Scan) -> Known:
-        return Known(
-            signatures=self._signatures(scan),
-            jobs={job.subject: job for job in self.manifest.jobs.summaries_under(scan.root)},
-            recipes={digest: Recipe.from_json(values) for digest, values in self.manifest.recipes.all().items()},
-            calibrated=self._calibrated(),
-        )
-
-    def _calibrated(self) -> dict[str, Recipe]:
-        """Of every video that follows a calibration, its recipe: as many as there are calibrations, not videos."""
-        followed = self.manifest.calibrations.of_videos()
-        recipes = {one: calibrated_recipe(self._settings, one) for one in set(followed.values())}
-        for recipe in recipes.values():
-            self._recipes[recipe.config_hash] = recipe
-        return {key: recipes[applied] for key, applied in followed.items()}
-
-    def _signatures(self, scan: Scan) -> dict[str, str]:
-        signatures = self.manifest.videos.signatures_under(scan.root)
-        if signatures and not scan.recordings and not any(scan.root.iterdir()):
-            raise LibraryOffline(
-                f"{printable(scan.root)} is empty, but the manifest knows {counted(len(signatures), 'video')} there: "
-                "is it mounted?"
-            )
-        return signatures
-
-    def _has_come_or_gone(self, scan: Scan, signatures: Mapping[str, str]) -> bool:
-        """Whether a known file is newly missing, or one that was missing is back."""
-        there = {str(found.path) for found in scan.recordings}
-        offline = self.manifest.videos.offline_under(scan.root)
-        return bool(offline & there) or bool(signatures.keys() - there - offline)
-
-    def _wait_for_whole_files(self, scan: Scan, known: Known) -> tuple[tuple[Found, ...], list[Found]]:
-        """What changed just now is looked at again; what still changes is left alone. What is known is whole."""
-        same, moving = _known_and_changed(scan, known.signatures)
-        settled: list[Found] = []
-        for look in range(SETTLE_LOOKS):
-            if look and moving:
-                time.sleep(self._settings.library.settle_s)
-                moving = [again for found in moving if (again := look_again(found)) is not None]
-            now_ns = time.time_ns()
-            whole = {found for found in moving if self._is_settled(found, now_ns)}
-            settled += whole
-            moving = [found for found in moving if found not in whole]
-        return tuple(sorted([*same, *settled])), moving
-
-    def _is_settled(self, found: Found, now_ns: int) -> bool:
-        return is_settled(found.path, found.signature.mtime_ns, now_ns, self._settings.library.settle_s)
-
-    def _write(self, planned: LibraryPlan) -> None:
-        for config_hash, recipe in self._recipes.items():
-            self.manifest.recipes.remember(config_hash, recipe.as_json())
-        if planned.renamed:
-            self.manifest.videos.rename(
-                Rename(Path(one.before), one.found.path, planned.root, str(one.found.signature))
-                for one in planned.renamed
-            )
-        missing = [*planned.gone, *planned.offline]
-        back = self.manifest.videos.offline_under(planned.root) - set(missing)
-        self.manifest.videos.set_offline([Path(path) for path in back if is_there(Path(path))], False)
-        self.manifest.videos.set_offline([Path(path) for path in missing], True)
-        new = [video.found for video in planned.videos if video.action is Action.CREATE]
-        if new and self.manifest.jobs.enqueue([self._request(found, planned.root) for found in new]) < len(new):
-            taken = self.manifest.jobs.summaries_at([found.path for found in new])  # another command was first
-            self.manifest.jobs.ask_again([job.job_id for job in taken if self._asks_otherwise(job)], NEW, self._terms)
-        for reason, ids in self._by_reason(planned).items():
-            self.manifest.jobs.ask_again(ids, reason, self._terms)
-
-    def _by_reason(self, planned: LibraryPlan) -> dict[str, list[str]]:
-        """The jobs that are to be done again, or on other terms than they were asked for before."""
-        groups: dict[str, list[str]] = {}
-        for video in planned.videos:
-            again = video.action in (Action.REDO, Action.RETRY)
-            if video.job is not None and (again or (video.action is Action.WAIT and self._asks_otherwise(video.job))):
-                reason = "; ".join(dict.fromkeys(f"{stage}: {why}" for stage, why in video.reasons.items()))
-                groups.setdefault(reason if again else video.why, []).append(video.job.job_id)
-        return groups
-
-    def _asks_otherwise(self, job: JobSummary) -> bool:
-        terms = self._terms
-        return terms.options is not None and (terms.force_id is not None or job.options != terms.options)
-
-    def _request(self, found: Found, root: Path) -> JobRequest:
-        queue = self._settings.queue
-        return JobRequest(
-            subject=str(found.path),
-            library=str(root),
-            priority=self._terms.priority,
-            max_attempts=queue.max_attempts,
-            max_crashes=queue.max_crashes,
-            input_size=found.signature.size_bytes,
-            options=self._terms.options,
-            force_id=self._terms.force_id,
-        )
-
-    def _jobs_of(self, planned: LibraryPlan) -> Sequence[JobSummary]:
-        return self.manifest.jobs.summaries_at([video.found.path for video in planned.to_run])
+    videos: int
+    to_run: int
+    left_out: int
+    up_to_date: int
+    expected_s: float | None
+    bytes_needed: int
+    bytes_free: int
 
 
-def _known_and_changed(scan: Scan, signatures: Mapping[str, str]) -> tuple[list[Found], list[Found]]:
-    same = [found for found in scan.recordings if signatures.get(str(found.path)) == str(found.signature)]
-    return same, sorted(set(scan.recordings) - set(same)) if len(same) < len(scan.recordings) else []
+class PlanDocument(Document):
+    videos: tuple[PlannedVideoDocument, ...]
+    renamed: tuple[RenamedDocument, ...]
+    gone: tuple[str, ...]
+    offline: tuple[str, ...]
+    passed_over: dict[str, int]
+    changed_outputs: tuple[str, ...]
+    found: FoundRecordings
+    totals: PlanTotals
+
+    @property
+    def idle(self) -> dict[str, int]:
+        """How many videos need no work, by status; those that succeeded are up to date."""
+        idle = Counter(video.status for video in self.videos if video.status != "pending")
+        return {"up to date": idle.pop("succeeded", 0), **dict(sorted(idle.items()))}
 
 
-def _is_news(video: PlannedVideo) -> bool:
-    if video.action is Action.CREATE:
-        return True
-    return video.action in (Action.REDO, Action.RETRY) and set(video.reasons.values()) in ({INPUT_CHANGED}, {BACK})
+def plan(settings: Settings, request: ProcessRequest) -> PlanDocument:
+    """What `process` with the same request would do. Reads no recording and changes nothing."""
+    manifest = open_manifest(settings, Access.READ)
+    found = find_recordings(settings, request.target, manifest)
+    planned = Planner(settings, manifest, command_terms(settings, request.force)).plan(found, request.limit)
+    described = describe_found(settings, request.target, found, manifest)
+    return _document(settings, planned, found.refused, described, manifest.jobs.recent_costs())
+
+
+def _document(
+    settings: Settings,
+    planned: LibraryPlan,
+    refused: Sequence[Refused],
+    found: FoundRecordings,
+    costs: Sequence[dict[str, Any]],
+) -> PlanDocument:
+    expected = expected_seconds(planned.videos, costs)
+    videos = [_video(video, expected.get(video.found.path)) for video in planned.videos]
+    videos += [_refused(one) for one in refused]
+    sizes = [video.found.signature.size_bytes for video in planned.to_run]
+    known_s = [seconds for seconds in expected.values() if seconds is not None]
+    return PlanDocument(
+        videos=tuple(videos),
+        renamed=tuple(RenamedDocument(before=one.before, after=str(one.found.path)) for one in planned.renamed),
+        gone=planned.gone,
+        offline=planned.offline,
+        passed_over={**found.passed_over, **found.other_endings},
+        changed_outputs=found.changed_outputs,
+        found=found,
+        totals=PlanTotals(
+            videos=len(videos),
+            to_run=len(planned.to_run),
+            left_out=planned.left_out,
+            up_to_date=sum(video.action is Action.KEEP for video in planned.videos),
+            expected_s=round(sum(known_s), 1) if known_s else None,
+            # Worked on one after the other, with what each leaves behind being small: the largest decides.
+            bytes_needed=max((needed_bytes(size, settings) for size in sizes), default=0),
+            bytes_free=free_bytes(settings.state_dir.absolute()),
+        ),
+    )
+
+
+def _video(video: PlannedVideo, expected_s: float | None) -> PlannedVideoDocument:
+    return PlannedVideoDocument(
+        path=str(video.found.path),
+        key=None if video.job is None else video.job.video_key,
+        status=str(State.PENDING) if video.will_run or video.job is None else str(video.job.status),
+        action=str(video.action),
+        stages=dict(video.reasons),
+        why=video.why,
+        expected_s=None if expected_s is None else round(expected_s, 1),
+        note=video.note,
+    )
+
+
+def _refused(one: Refused) -> PlannedVideoDocument:
+    """A file that cannot be taken, as `process` would say."""
+    return PlannedVideoDocument(
+        path=str(one.path),
+        key=None,
+        status=str(State.FAILED),
+        action=str(Action.LEAVE),
+        stages={},
+        why=f"{one.error.code}: {one.error}",
+        expected_s=None,
+        note="",
+    )

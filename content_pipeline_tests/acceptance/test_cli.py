@@ -64,7 +64,7 @@ def test_the_closing_table_says_what_was_done_and_why_not(library: Path, tmp_pat
     assert str(tmp_path / "output") in done.stdout
     again = content_ai("process", "-i", library / "game one.mp4", cwd=tmp_path, env={"COLUMNS": "200"})
     assert again.returncode == 0
-    assert "everything reused" in again.stdout
+    assert "0 stages computed, 4 reused" in again.stdout
 
 
 def test_a_dry_run_and_no_process_do_no_work(library: Path, tmp_path: Path) -> None:

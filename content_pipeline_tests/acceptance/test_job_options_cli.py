@@ -249,7 +249,6 @@ def test_why_each_video_runs_is_said_as_by_the_plan(library: Path, tmp_path: Pat
     done = content_ai("process", "-i", library, *NOW, *flags, cwd=tmp_path, env={"COLUMNS": "200"})
     why = "dirty: detection.rms_threshold 0.1 -> 0.15"
     assert planned["why"] == why
-    assert why in done.stdout
     assert f"[{why}]" in done.stderr
 
 

@@ -29,11 +29,15 @@ def library(tmp_path: Path, samples_folder: Path) -> Path:
     return folder
 
 
-def on_a_terminal(*arguments: object, cwd: Path, answer: bytes = b"") -> tuple[int, str]:
+def on_a_terminal(*arguments: object, cwd: Path, answer: bytes = b"", with_results: bool = False) -> tuple[int, str]:
     """Run a command with stdin and stderr on a terminal; returns its exit code and what stood there."""
     main, other = pty.openpty()
     running = subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], cwd=cwd, stdin=other, stderr=other, stdout=subprocess.DEVNULL
+        [*COMMAND, *map(str, arguments)],
+        cwd=cwd,
+        stdin=other,
+        stderr=other,
+        stdout=other if with_results else subprocess.DEVNULL,
     )
     os.close(other)
     os.write(main, answer)
@@ -147,10 +151,78 @@ def test_the_queue_counts_its_videos_from_one_to_all(library: Path, tmp_path: Pa
     assert [line.split()[0] for line in done.stderr.splitlines()] == ["[1/3]", "[2/3]", "[3/3]"]
     again = content_ai("process", "-i", library, cwd=tmp_path)
     assert [line.split()[0] for line in again.stderr.splitlines()] == ["[1/2]", "[2/2]"], "up to date is not counted"
-    assert "not tried again, as nothing changed" in again.stdout
+    assert "not tried again, as nothing changed" in " ".join(again.stdout.split())
     content_ai("queue", "retry", cwd=tmp_path)
     one = content_ai("queue", "process", "--max-jobs", 1, cwd=tmp_path)
     assert [line.split()[0] for line in one.stderr.splitlines()] == ["[1/1]"]
+
+
+def test_successes_are_listed_at_the_end_on_a_terminal_only(library: Path, tmp_path: Path) -> None:
+    (library / "bad.mp4").write_text("no video")
+    os.utime(library / "bad.mp4", (1, 1))
+    piped = content_ai("process", "-i", library, cwd=tmp_path, env={"COLUMNS": "200"})
+    rows = [line.split()[0] for line in piped.stdout.splitlines() if ".mp4 " in line]
+    assert rows == ["bad.mp4"]
+    assert "1 succeeded, 1 failed" in piped.stdout
+    shutil.copy2(library / "game.mp4", library / "same.mp4")
+    _, said = on_a_terminal("process", "-i", library, cwd=tmp_path, with_results=True)
+    assert "everything reused" in " ".join(said.split())
+    assert "shared with" in " ".join(said.split())
+
+
+def test_a_queue_in_which_nothing_waits_is_said_to_be_empty_and_makes_no_folder(library: Path, tmp_path: Path) -> None:
+    done = content_ai("queue", "process", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"Nothing is waiting in {tmp_path}/.content-ai.\n")
+    assert not (tmp_path / ".content-ai").exists()
+    enqueued = content_ai("process", "-i", library, "--no-process", cwd=tmp_path)
+    assert "1 video; nothing was processed: run `content-ai queue process`." in enqueued.stdout
+    assert content_ai("queue", "process", cwd=tmp_path).returncode == 0
+    assert content_ai("queue", "process", cwd=tmp_path).stdout.startswith("Nothing is waiting")
+
+
+def test_sub_folders_with_recordings_that_are_not_searched_are_counted(library: Path, tmp_path: Path) -> None:
+    for folder in ("may/first", "june", "notes", ".hidden"):
+        (library / folder).mkdir(parents=True)
+    for file in ("may/first/a.mp4", "june/b.MKV", "notes/c.txt", ".hidden/d.mp4"):
+        (library / file).write_text("x")
+    said = "2 sub-folders with recordings were not searched: use --recursive"
+    for command in (["plan"], ["process", "--no-process"]):
+        assert said in content_ai(*command, "-i", library, cwd=tmp_path).stderr
+        assert "not searched" not in content_ai(*command, "-i", library, "--recursive", cwd=tmp_path).stderr
+    assert "not searched" not in content_ai("plan", "-i", library / "game.mp4", cwd=tmp_path).stderr
+
+
+def test_montages_in_a_sub_folder_are_no_recordings_that_were_not_searched(library: Path, tmp_path: Path) -> None:
+    content_ai("process", "-i", library, "-o", library / "montages", cwd=tmp_path)
+    assert (library / "montages" / "game.mp4").exists()
+    assert "not searched" not in content_ai("plan", "-i", library, cwd=tmp_path).stderr
+
+
+def test_an_emptied_library_is_said_to_be_empty_and_nothing_is_done(library: Path, tmp_path: Path) -> None:
+    content_ai("process", "-i", library, "--no-process", cwd=tmp_path)
+    content_ai("queue", "process", cwd=tmp_path)
+    (library / "game.mp4").unlink()
+    for command in ("plan", "process"):
+        done = content_ai(command, "-i", library, cwd=tmp_path)
+        assert done.returncode == 1
+        assert (
+            f"{library} is empty, but the manifest knows 1 video there: is it mounted? Nothing was done." in done.stderr
+        )
+        assert "process the folder where they are now" in done.stderr
+        assert "paused" not in done.stderr
+
+
+def test_a_plan_counts_what_is_refused_and_says_when_there_is_nothing_to_do(library: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside.mp4").write_text("x")
+    (library / "link.mp4").symlink_to(tmp_path / "outside.mp4")
+    (library / "bad.mp4").write_text("no video")
+    os.utime(library / "bad.mp4", (1, 1))
+    before = content_ai("plan", "-i", library, cwd=tmp_path)
+    assert "3 videos: 2 to run, 1 failed;" in before.stdout
+    assert "unsafe_path" in before.stdout
+    content_ai("process", "-i", library, cwd=tmp_path)
+    after = content_ai("plan", "-i", library, cwd=tmp_path)
+    assert after.stdout.splitlines()[-1] == "3 videos: nothing to do (1 up to date, 2 failed)."
 
 
 def test_files_with_other_endings_are_counted_and_said(library: Path, tmp_path: Path) -> None:
@@ -188,7 +260,7 @@ def test_the_chosen_audio_track_is_said_where_there_are_several(
     two = samples.recording(samples_folder, "two.mkv", seconds=6, bursts=((2, 3),), silent_first_track=True)
     shutil.copy2(two, library / "two.mkv")
     done = content_ai("process", "-i", library, cwd=tmp_path, env={"COLUMNS": "200"})
-    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line}
+    rows = {line.split()[1].rstrip(":"): line for line in done.stderr.splitlines() if line}
     assert "audio track 2 of 2 (energy.track=1)" in rows["two.mkv"]
     assert "audio track" not in rows["game.mp4"]
     assert "audio track 2 of 2" in content_ai("queue", "show", library / "two.mkv", cwd=tmp_path).stdout

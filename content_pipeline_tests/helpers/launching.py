@@ -25,7 +25,7 @@ from content_pipeline.library.scan import scan
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.services.planning import Planner
+from content_pipeline.services.planner import Planner
 from content_pipeline.settings import Settings, load
 from content_pipeline_tests.helpers.eventually import eventually
 
@@ -76,7 +76,7 @@ class LaunchedProject:
     # --- launching
 
     def enqueue(self) -> None:
-        Planner(self.settings).enqueue(scan(self.library, self.settings.library))
+        Planner(self.settings, open_manifest(self.settings)).enqueue(scan(self.library, self.settings.library))
 
     def launch_due(self) -> dict[str, str]:
         """A run for each job that is due, as the dispatching sensor asks for them; run ids by file name."""

@@ -7,14 +7,15 @@ from typing import Any
 
 import dagster as dg
 
-from content_pipeline.cli.live import LiveProgress
 from content_pipeline.dagster_runtime.instance import open_instance
+from content_pipeline.dagster_runtime.manifest_recovery import recover
 from content_pipeline.definitions import build_definitions
 from content_pipeline.execution.outcome import Outcome
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.services.processing import Batch
+from content_pipeline.services.processing import NoProgress
+from content_pipeline.services.processor import Processor
 from content_pipeline.settings import Settings, load
 
 ALL = ("fingerprint", "energy", "detections", "montage")
@@ -37,10 +38,12 @@ class Project:
         """Outcomes by file name."""
         settings = self.settings(**changed)
         found = scan(self.library, settings.library)
-        batch = Batch(settings, LiveProgress(found, quiet=True), force)
-        jobs = batch.enqueue(found)
-        batch.work(build_definitions, jobs)
-        return {outcome.path.name: outcome for outcome in batch.outcomes}
+        manifest = open_manifest(settings)
+        recover(settings, manifest)
+        processor = Processor(settings, manifest, NoProgress(), force)
+        jobs = processor.enqueue(found)
+        processor.work(build_definitions, jobs)
+        return {outcome.path.name: outcome for outcome in processor.outcomes}
 
     def manifest(self) -> Manifest:
         return open_manifest(self.settings())

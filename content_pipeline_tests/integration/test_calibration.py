@@ -16,7 +16,6 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from content_pipeline.cli.live import LiveProgress
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.dispatch import due_runs
 from content_pipeline.dagster_runtime.names import JOB_TAG
@@ -33,7 +32,9 @@ from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.services.processing import Batch
+from content_pipeline.services.planner import Planner, command_terms
+from content_pipeline.services.processing import NoProgress
+from content_pipeline.services.processor import Processor
 from content_pipeline.settings import Settings, load
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.launching import LaunchedProject, launched_project
@@ -77,20 +78,22 @@ def settings_of(project: Project, **changed: Any) -> Settings:
     return project.settings(**{**SHORT, **changed})
 
 
-def batch_of(project: Project, folder: str, settings: Settings) -> tuple[Batch, Any]:
+def processor_of(project: Project, folder: str, settings: Settings) -> tuple[Processor, Any]:
     found = scan(project.library.parent / folder, settings.library)
-    return Batch(settings, LiveProgress(found, quiet=True)), found
+    return Processor(settings, open_manifest(settings), NoProgress()), found
 
 
 def process(project: Project, folder: str = "library", **changed: Any) -> dict[str, Outcome]:
-    batch, found = batch_of(project, folder, settings_of(project, **changed))
-    batch.work(build_definitions, batch.enqueue(found))
-    return {outcome.path.name: outcome for outcome in batch.outcomes}
+    processor, found = processor_of(project, folder, settings_of(project, **changed))
+    processor.work(build_definitions, processor.enqueue(found))
+    return {outcome.path.name: outcome for outcome in processor.outcomes}
 
 
 def planned(project: Project, folder: str = "library", **changed: Any) -> dict[str, tuple[Action, dict[str, str]]]:
-    batch, found = batch_of(project, folder, settings_of(project, **changed))
-    return {video.found.path.name: (video.action, dict(video.reasons)) for video in batch.plan(found).videos}
+    settings = settings_of(project, **changed)
+    planner = Planner(settings, open_manifest(settings), command_terms(settings))
+    videos = planner.plan(scan(project.library.parent / folder, settings.library)).videos
+    return {video.found.path.name: (video.action, dict(video.reasons)) for video in videos}
 
 
 def calibrator(project: Project, **changed: Any) -> Calibrator:
@@ -221,8 +224,8 @@ def test_what_is_shared_over_processes_gives_the_same_table(
 
 def test_videos_without_curves_are_left_out_and_counted(two_libraries: Project, other: Path) -> None:
     shutil.copy(other, two_libraries.library / "new.mp4")
-    batch, found = batch_of(two_libraries, "library", settings_of(two_libraries))
-    batch.enqueue(found)
+    processor, found = processor_of(two_libraries, "library", settings_of(two_libraries))
+    processor.enqueue(found)
     facts = calibrator(two_libraries).look(two_libraries.library).artifact.facts
     assert (facts["videos"], facts["without_curves"]) == (1, 1)
 

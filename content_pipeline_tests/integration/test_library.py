@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from content_pipeline.cli.live import LiveProgress
 from content_pipeline.definitions import build_definitions
 from content_pipeline.defs.resources import open_stage_context
 from content_pipeline.errors import LibraryOffline
@@ -24,7 +23,9 @@ from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import ClaimRequest, JobFailure, JobResult, Lease
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.services.processing import Batch
+from content_pipeline.services.planner import Planner, command_terms
+from content_pipeline.services.processing import NoProgress
+from content_pipeline.services.processor import Processor
 from content_pipeline.settings import Settings
 from content_pipeline_tests.conformance.manifests import database_of
 from content_pipeline_tests.helpers import samples
@@ -32,14 +33,15 @@ from content_pipeline_tests.helpers.eventually import eventually
 from content_pipeline_tests.helpers.processing import Project, computed
 
 
-def batch_of(project: Project, **changed: Any) -> Batch:
+def processor_of(project: Project, **changed: Any) -> Processor:
     settings = project.settings(**changed)
-    return Batch(settings, LiveProgress(scan(project.library, settings.library), quiet=True))
+    return Processor(settings, open_manifest(settings), NoProgress())
 
 
 def plan_of(project: Project, **changed: Any) -> Any:
     settings = project.settings(**changed)
-    return batch_of(project, **changed).plan(scan(project.library, settings.library))
+    planner = Planner(settings, open_manifest(settings), command_terms(settings))
+    return planner.plan(scan(project.library, settings.library))
 
 
 @pytest.fixture
@@ -62,15 +64,15 @@ def pretend_processed(project: Project, number: int) -> list[Path]:
     paths = [project.library / f"{index:05}.mp4" for index in range(number)]
     for path in paths:
         path.write_bytes(path.name.encode())
-    batch = batch_of(project)
-    batch.enqueue(scan(project.library, project.settings().library))
-    store = batch.manifest.videos
+    processor = processor_of(project)
+    processor.enqueue(scan(project.library, project.settings().library))
+    store = processor.manifest.videos
     config_hash = recipe_of(project.settings()).config_hash
-    while jobs := batch.manifest.jobs.claim(ClaimRequest("test", 500)):
+    while jobs := processor.manifest.jobs.claim(ClaimRequest("test", 500)):
         for job in jobs:
             path = Path(job.subject)
             store.save(KnownVideo(path, project.library, path.stem, str(Signature.of(path.stat())), "sha256:x", "y"))
-            batch.manifest.jobs.succeed(job.lease, JobResult(video_key=path.stem, config_hash=config_hash))
+            processor.manifest.jobs.succeed(job.lease, JobResult(video_key=path.stem, config_hash=config_hash))
     return paths
 
 
@@ -98,9 +100,9 @@ def test_a_changed_input_and_a_new_file_are_told_apart(processed: Project, short
 
 
 def test_planning_changes_nothing(processed: Project) -> None:
-    before = batch_of(processed).manifest.jobs.counts()
+    before = processor_of(processed).manifest.jobs.counts()
     plan_of(processed, detection__rms_threshold=0.3)
-    assert batch_of(processed).manifest.jobs.counts() == before
+    assert processor_of(processed).manifest.jobs.counts() == before
 
 
 def test_a_failed_video_is_left_until_something_changes(project: Project) -> None:
@@ -108,11 +110,11 @@ def test_a_failed_video_is_left_until_something_changes(project: Project) -> Non
     assert project.process()["bad.mp4"].error_code == "not_a_video"
     again = project.process()["bad.mp4"]
     assert (again.status, again.error_code, again.stages) == ("failed", "not_a_video", {})
-    job = batch_of(project).manifest.jobs.find(PROCESSING, str(project.library / "bad.mp4"))
+    job = processor_of(project).manifest.jobs.find(PROCESSING, str(project.library / "bad.mp4"))
     assert job.claim_count == 1
     (project.library / "bad.mp4").write_text("this is still no video")
     assert project.process()["bad.mp4"].error_code == "not_a_video"
-    assert batch_of(project).manifest.jobs.get(job.job_id).claim_count == 2
+    assert processor_of(project).manifest.jobs.get(job.job_id).claim_count == 2
 
 
 def test_renaming_a_thousand_files_recomputes_nothing(project: Project) -> None:
@@ -127,7 +129,7 @@ def test_renaming_a_thousand_files_recomputes_nothing(project: Project) -> None:
     assert {outcome.status for outcome in outcomes.values()} == {"succeeded"}
     assert {how for outcome in outcomes.values() for how in outcome.stages.values()} == {"reused"}
     assert plan_of(project, library__recursive=True).renamed == ()
-    counts = batch_of(project).manifest.jobs.counts()
+    counts = processor_of(project).manifest.jobs.counts()
     assert counts[State.SUCCEEDED] == sum(counts.values()) == 1000
 
 
@@ -161,7 +163,7 @@ def test_a_file_that_is_being_written_is_left_alone_until_it_is_whole(project: P
         assert written.wait(10)
         outcome = project.process()["game.mp4"]
         assert outcome.status == "unsettled"
-        assert batch_of(project).manifest.jobs.list() == []
+        assert processor_of(project).manifest.jobs.list() == []
     finally:
         go_on.set()
         writer.join()
@@ -180,14 +182,14 @@ def test_an_unmounted_library_is_one_pause_and_no_failure(processed: Project) ->
     processed.library.mkdir()  # the empty mount point
     with pytest.raises(LibraryOffline, match="the manifest knows 1 video there"):
         plan_of(processed)
-    manifest = batch_of_known(processed)
+    manifest = processor_of_known(processed)
     assert manifest.jobs.counts()[State.FAILED] == 0
     processed.library.rmdir()
     away.rename(processed.library)
     assert computed(processed.process()["game.mp4"]) == set()
 
 
-def batch_of_known(project: Project) -> Any:
+def processor_of_known(project: Project) -> Any:
     from content_pipeline.manifest.open import open_manifest
 
     return open_manifest(project.settings())
@@ -199,11 +201,11 @@ def test_a_library_that_goes_away_while_jobs_wait_pauses_them_at_no_cost(project
         with (project.library / name).open("ab") as file:
             file.write(name.encode())
     settings = project.settings()
-    batch = batch_of(project)
-    jobs = batch.enqueue(scan(project.library, settings.library))
+    processor = processor_of(project)
+    jobs = processor.enqueue(scan(project.library, settings.library))
     project.library.rename(project.library.with_name("away"))
-    batch.work(build_definitions, jobs)
-    manifest = batch.manifest
+    processor.work(build_definitions, jobs)
+    manifest = processor.manifest
     assert manifest.jobs.counts()[State.PENDING] == 3
     assert {job.attempt_count for job in manifest.jobs.list()} == {0}
     (breaker,) = manifest.breakers.all()
@@ -214,7 +216,7 @@ def test_too_little_space_pauses_and_costs_no_attempt(project: Project, short: P
     shutil.copy(short, project.library / "game.mp4")
     outcome = project.process(queue__space_factor=100, output__max_duration_s=1e9)["game.mp4"]
     assert (outcome.status, outcome.error_code) == ("pending", "disk_full")
-    manifest = batch_of(project).manifest
+    manifest = processor_of(project).manifest
     (job,) = manifest.jobs.list()
     assert (job.status, job.attempt_count) == (State.PENDING, 0)
     assert [breaker.scope for breaker in manifest.breakers.all()] == ["everything"]
@@ -238,7 +240,7 @@ def cancel_once_it_runs(settings: Settings) -> None:
 def test_a_running_job_stops_when_a_person_cancels_it(project: Project, samples_folder: Path) -> None:
     long = samples.recording(samples_folder, "long.mp4", seconds=60, size=(640, 360), bursts=((10, 12), (40, 42)))
     shutil.copy(long, project.library / "long.mp4")
-    manifest = batch_of(project).manifest
+    manifest = processor_of(project).manifest
     # A process of its own, as a person is: a thread here could hold a lock at the moment a child is forked.
     person = multiprocessing.get_context("spawn").Process(target=cancel_once_it_runs, args=(project.settings(),))
     person.start()
@@ -255,30 +257,30 @@ def test_a_running_job_stops_when_a_person_cancels_it(project: Project, samples_
 
 
 def test_costs_are_recorded_and_foretell_the_next_ones(processed: Project) -> None:
-    (job,) = batch_of(processed).manifest.jobs.list()
+    (job,) = processor_of(processed).manifest.jobs.list()
     assert set(job.cost) == {"fingerprint", "energy", "detections", "montage"}
     assert all(cost["wall_s"] >= 0 and cost["cpu_s"] >= 0 and cost["peak_bytes"] > 0 for cost in job.cost.values())
     from content_pipeline.library.plan import expected_seconds
 
     planned = plan_of(processed, detection__rms_threshold=0.2)
-    (seconds,) = expected_seconds(planned.videos, batch_of(processed).recent_costs()).values()
+    (seconds,) = expected_seconds(planned.videos, processor_of(processed).manifest.jobs.recent_costs()).values()
     spent = job.cost["detections"]["wall_s"] + job.cost["montage"]["wall_s"]
     assert seconds == pytest.approx(spent, rel=0.01)
 
 
 def test_a_job_that_failed_for_a_while_is_tried_again_when_its_time_has_come(project: Project, short: Path) -> None:
     shutil.copy(short, project.library / "game.mp4")
-    batch = batch_of(project)
-    jobs = batch.enqueue(scan(project.library, project.settings().library))
+    processor = processor_of(project)
+    jobs = processor.enqueue(scan(project.library, project.settings().library))
     from content_pipeline.errors import RetryPolicy
 
-    (job,) = batch.manifest.jobs.claim(ClaimRequest("somebody", job_ids=jobs))
-    batch.manifest.jobs.fail(job.lease, JobFailure("read_failed", "the share hiccuped", RetryPolicy.TRANSIENT))
-    with database_of(batch.manifest).engine.begin() as connection:  # no test waits for half a minute
+    (job,) = processor.manifest.jobs.claim(ClaimRequest("somebody", job_ids=jobs))
+    processor.manifest.jobs.fail(job.lease, JobFailure("read_failed", "the share hiccuped", RetryPolicy.TRANSIENT))
+    with database_of(processor.manifest).engine.begin() as connection:  # no test waits for half a minute
         connection.exec_driver_sql("UPDATE job_items SET available_at = created_at")
     outcome = project.process()["game.mp4"]
     assert outcome.status == "succeeded"
-    assert [one.outcome for one in batch.manifest.jobs.attempts(job.job_id)] == ["failed", "succeeded"]
+    assert [one.outcome for one in processor.manifest.jobs.attempts(job.job_id)] == ["failed", "succeeded"]
 
 
 def test_a_worker_that_dies_is_tried_again_and_then_put_aside(
@@ -290,9 +292,9 @@ def test_a_worker_that_dies_is_tried_again_and_then_put_aside(
     monkeypatch.setattr(energy, "_measure", lambda *_: os.kill(os.getpid(), 9))  # a poison file, as far as we can tell
     outcome = project.process()["game.mp4"]
     assert (outcome.status, outcome.error_code) == ("failed", "crashed")
-    (job,) = batch_of(project).manifest.jobs.list()
+    (job,) = processor_of(project).manifest.jobs.list()
     assert (job.crash_count, job.claim_count) == (2, 2)
-    assert batch_of(project).manifest.check() == []
+    assert processor_of(project).manifest.check() == []
 
 
 def test_two_commands_on_one_folder_share_the_work(project: Project, short: Path) -> None:
@@ -308,7 +310,7 @@ def test_two_commands_on_one_folder_share_the_work(project: Project, short: Path
     found = [queue.get(timeout=120) for _ in others]
     for other in others:
         other.join(60)
-    manifest = batch_of(project).manifest
+    manifest = processor_of(project).manifest
     assert manifest.jobs.counts()[State.SUCCEEDED] == 4
     assert {job.claim_count for job in manifest.jobs.list()} == {1}
     assert sum(statuses.count("succeeded") for statuses in found) >= 4
@@ -346,7 +348,7 @@ def test_artifacts_that_nothing_uses_are_collected_in_time(processed: Project) -
 
     processed.process(detection__rms_threshold=0.2)
     store = ArtifactStore(processed.settings().state_dir / "artifacts")
-    in_use = batch_of(processed).manifest.artifact_keys()
+    in_use = processor_of(processed).manifest.artifact_keys()
     assert store.collect(in_use, time.time() - 3600) == 0
     assert store.collect(in_use, time.time() + 1) > 0
     assert computed(processed.process(detection__rms_threshold=0.2)["game.mp4"]) == set()
@@ -355,7 +357,7 @@ def test_artifacts_that_nothing_uses_are_collected_in_time(processed: Project) -
 
 def test_the_lock_of_an_artifact_names_the_attempt_that_makes_it(processed: Project) -> None:
     """So that whoever wants the same can ask whether that attempt is still to be waited for."""
-    (job,) = batch_of(processed).manifest.jobs.list()
+    (job,) = processor_of(processed).manifest.jobs.list()
     locks = processed.settings().state_dir / "artifacts" / ".locks"
     assert list(locks.iterdir()) == []
     run_context = RunContext(lease=Lease(job.job_id, job.claim_count, "a token", "a worker"))

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from content_pipeline.cli.live import LiveProgress
 from content_pipeline.definitions import build_definitions
 from content_pipeline.library.plan import BACK, Action
 from content_pipeline.library.presence import is_offline, is_there
@@ -21,8 +20,9 @@ from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.media.source import Signature
-from content_pipeline.services.planning import Planner
-from content_pipeline.services.processing import Batch
+from content_pipeline.services.planner import Planner
+from content_pipeline.services.processing import NoProgress
+from content_pipeline.services.processor import Processor
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.processing import Project
 
@@ -48,7 +48,7 @@ def short(samples_folder: Path) -> Path:
 
 def plan_of(project: Project) -> Any:
     settings = project.settings(library__recursive=True)
-    return Planner(settings).enqueue(scan(project.library, settings.library)).planned
+    return Planner(settings, open_manifest(settings)).enqueue(scan(project.library, settings.library)).planned
 
 
 def forget_everything_old(project: Project) -> dict[str, int]:
@@ -122,8 +122,7 @@ def test_a_job_that_failed_for_want_of_its_file_is_done_when_the_disk_is_back(
         project.process(library__recursive=True)
     job = next(job for job in manifest.jobs.list() if job.subject == str(disk / "game.mp4"))
     manifest.jobs.mark_dirty(JobFilter(job_ids=[job.job_id]), "on a person's request")
-    watcher = LiveProgress(scan(project.library, settings.library), quiet=True)
-    Batch(settings, watcher).work(build_definitions, [job.job_id])
+    Processor(settings, open_manifest(settings), NoProgress()).work(build_definitions, [job.job_id])
     failed = manifest.jobs.get(job.job_id)
     assert (failed.status, failed.error_code) == (State.FAILED, "missing_file")
     with mounted(disk, "--bind", str(real)):

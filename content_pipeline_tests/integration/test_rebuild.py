@@ -20,7 +20,7 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.schema import metadata
 from content_pipeline.manifest.videos import KnownVideo
-from content_pipeline.services.planning import Planner
+from content_pipeline.services.planner import Planner
 from content_pipeline.system.hashing import sha256_of
 from content_pipeline_tests.conformance.manifests import dump
 from content_pipeline_tests.helpers import samples
@@ -107,7 +107,7 @@ def known_jobs(manifest: Manifest) -> dict[str, dict[str, Any]]:
 
 def actions(project: Project, **changed: Any) -> dict[str, Action]:
     settings = project.settings(**{**SHORT, **changed})
-    planned = Planner(settings).plan(scan(project.library, settings.library))
+    planned = Planner(settings, open_manifest(settings)).plan(scan(project.library, settings.library))
     return {video.found.path.name: video.action for video in planned.videos}
 
 
@@ -166,7 +166,7 @@ def test_a_changed_setting_is_named_and_recomputes_what_reads_it(processed: Proj
         rebuild(instance, opened(processed))
     changed: dict[str, Any] = {"detection__rms_threshold": 0.12}
     settings = processed.settings(**SHORT, **changed)
-    planned = Planner(settings).plan(scan(processed.library, settings.library))
+    planned = Planner(settings, open_manifest(settings)).plan(scan(processed.library, settings.library))
     assert {tuple(video.reasons.items()) for video in planned.videos} == {
         (("detections", "detection.rms_threshold 0.1 -> 0.12"), ("montage", "follows detections"))
     }

@@ -8,14 +8,14 @@ import pytest
 
 from content_pipeline.cli.live import LINE_EVERY_S, LiveProgress, audio_track, describe, details
 from content_pipeline.execution.outcome import Outcome
-from content_pipeline.library.scan import Scan
+from content_pipeline.services.processing_document import VideoOutcome
 
 A, B = (Outcome(Path(f"/library/{name}.mp4")) for name in "ab")
 
 
 def test_a_long_video_is_told_of_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     now_s = 0.0
-    live = LiveProgress(Scan(Path("/library"), (), (), {}), quiet=False, clock=lambda: now_s)
+    live = LiveProgress(clock=lambda: now_s)
     live.expect(2)
     live.started(A)
     for second in range(61):
@@ -27,7 +27,7 @@ def test_a_long_video_is_told_of_now_and_then(capsys: pytest.CaptureFixture[str]
 
 
 def test_what_waits_for_another_attempt_has_not_ended(capsys: pytest.CaptureFixture[str]) -> None:
-    live = LiveProgress(Scan(Path("/library"), (), (), {}), quiet=False)
+    live = LiveProgress()
     live.expect(2)
     live.ended(Outcome(A.path, status="pending", error="/library/a.mp4: disk slow", note="again in 30 s"))
     live.ended(Outcome(B.path, status="succeeded", facts={"clips": 1, "montage_s": 3.0}))
@@ -40,7 +40,8 @@ def test_what_waits_for_another_attempt_has_not_ended(capsys: pytest.CaptureFixt
 
 
 def test_a_failure_names_its_code_once_and_its_path_not_at_all() -> None:
-    failed = Outcome(A.path, status="failed", error_code="no_audio", error="/library/a.mp4 has no audio track")
+    error = "/library/a.mp4 has no audio track"
+    failed = VideoOutcome.of(Outcome(A.path, status="failed", error_code="no_audio", error=error))
     assert describe(failed) == "failed (no_audio): has no audio track"
     assert details(failed) == "no_audio: has no audio track"
 

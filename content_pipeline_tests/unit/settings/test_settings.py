@@ -156,7 +156,7 @@ def test_a_setting_changes_the_digest_of_exactly_the_stages_that_read_it(key: st
 
 
 def test_every_setting_says_what_it_does() -> None:
-    from content_pipeline.cli.config import describe_settings
+    from content_pipeline.services.configuration import describe_settings
 
     described = describe_settings()
     assert set(described) == set(flatten(Settings().model_dump()))
