@@ -48,7 +48,7 @@ def rows(folder: Path) -> Iterator[Row]:
 def _longest_wait(folder: Path) -> Row:
     """Many processes that do nothing but write: how long the unluckiest operation of all took."""
     ours_s = _longest_operation_s(folder / "in-turn.db")
-    with mock.patch("content_pipeline.manifest.database.turn", lambda *_: nullcontext()):
+    with mock.patch("content_pipeline.manifest.database.wait_to_write", lambda *_: nullcontext()):
         plain_s = _longest_operation_s(folder / "by-chance.db")
     name = f"longest wait of {WRITERS} writers, {WRITERS * JOBS_EACH:,} jobs, SQLite"
     return Row(name, ours_s, plain_s, "s", 1, "SQLite's own lock")
