@@ -216,9 +216,10 @@ def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
 
 
 def forget_ticks(instance: dg.DagsterInstance, before: datetime) -> None:
-    """What sensors and schedules said at each look."""
+    """What our sensors and schedules said at each look; other projects may keep theirs in the same records."""
     for state in instance.all_instigator_state():
-        instance.purge_ticks(state.instigator_origin_id, state.selector_id, before.timestamp())
+        if state.origin.repository_origin.code_location_origin.location_name == CODE_LOCATION:
+            instance.purge_ticks(state.instigator_origin_id, state.selector_id, before.timestamp())
 
 
 def is_of_our_code(run: dg.DagsterRun) -> bool:

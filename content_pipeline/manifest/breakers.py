@@ -11,7 +11,7 @@ from content_pipeline.errors import ReadFailed, RetryPolicy
 from content_pipeline.manifest.breaker import EVERYTHING, LIBRARY, OFFLINE, STAGE, Breaker
 from content_pipeline.manifest.database import Database, Transaction
 from content_pipeline.manifest.database_retry import retry_when_away
-from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.model import Job, JobFailure
 from content_pipeline.manifest.schema import breakers as table
 from content_pipeline.manifest.schema import job_items
@@ -32,8 +32,14 @@ class Breakers:
             return _read(connection)
 
     def close(self) -> int:
-        """Close all of them: work goes on at once. Returns how many there were."""
+        """Close all of them: work goes on at once. Returns how many there were.
+
+        Whoever met an error of the environment waits as long as its pause; with the pause that wait ends, too.
+        """
         with self._database.transaction() as tx:
+            for breaker in _read(tx.connection):
+                if breaker.affects_everything:
+                    _end_wait(tx, breaker)
             return tx.connection.execute(sa.delete(table)).rowcount
 
 
@@ -79,6 +85,18 @@ def _blocked_by(breaker: Breaker) -> sa.ColumnElement[bool]:
         return of_library
     # Without the first condition a job without an error gives NULL, whose negation is NULL again.
     return sa.and_(of_library, job_items.c.error_code.is_not(None), job_items.c.error_code == breaker.error_code)
+
+
+def _end_wait(tx: Transaction, breaker: Breaker) -> None:
+    columns = job_items.c
+    waiting = sa.select(columns.job_id).where(
+        _blocked_by(breaker),
+        columns.error_code == breaker.error_code,
+        columns.status.in_(list(CLAIMABLE)),
+        columns.available_at > tx.now,
+    )
+    ordered = locked(waiting.order_by(columns.job_id))  # like everybody who changes many jobs
+    tx.connection.execute(sa.update(job_items).where(columns.job_id.in_(ordered)).values(available_at=tx.now))
 
 
 def gate(tx: Transaction) -> Gate:

@@ -225,3 +225,18 @@ def test_a_person_may_end_every_pause(manifest: Manifest, clock: Clock) -> None:
     fail(manifest, claim(manifest), ENVIRONMENTAL, "disk_full")
     assert manifest.breakers.close() == 1
     assert len(manifest.jobs.claim(ClaimRequest("worker", 3))) == 3
+
+
+@pytest.mark.parametrize("code", ["disk_full", "library_offline"])
+def test_with_a_pause_ends_the_wait_of_those_who_met_the_error(manifest: Manifest, code: str) -> None:
+    (job_id,) = add(manifest, "a")
+    fail(manifest, claim(manifest), RetryPolicy.ENVIRONMENTAL, code)
+    assert manifest.breakers.close() == 1
+    assert claim(manifest).job_id == job_id, "at once, without any back-off"
+
+
+def test_the_back_off_of_a_transient_error_outlasts_a_pause(manifest: Manifest, clock: Clock) -> None:
+    (job_id,) = add(manifest, "a")
+    decision = fail(manifest, claim(manifest), RetryPolicy.TRANSIENT, "read_failed")
+    manifest.breakers.close()
+    assert manifest.jobs.get(job_id).available_at == clock.time + timedelta(seconds=decision.delay_s)

@@ -10,6 +10,13 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import (
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    RemoteInstigatorOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, TickData, TickStatus
 from dagster._core.test_utils import instance_for_test
 
 from content_pipeline.dagster_runtime import private_api as internals
@@ -239,3 +246,33 @@ def test_the_files_shrink(made_before: bool, settings: Settings, manifest: Manif
         shrink(instance)
         assert path.stat().st_size < large * 0.7
         assert len(seen(instance)["montage latest"]) == 1
+
+
+def test_only_ticks_of_our_own_sensors_are_forgotten(instance: dg.DagsterInstance) -> None:
+    """Another project may have a sensor in the same records, even of the same name."""
+    ours = internals._remote_origin(PROCESS_VIDEO).repository_origin
+    location = ours.code_location_origin
+    theirs = RemoteRepositoryOrigin(
+        ManagedGrpcPythonEnvCodeLocationOrigin(location.loadable_target_origin, "another_project"),
+        ours.repository_name,
+    )
+    states = []
+    for repository in (ours, theirs):
+        origin = RemoteInstigatorOrigin(repository, "watch")
+        state = InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.RUNNING)
+        instance.add_instigator_state(state)
+        long_ago = (datetime.now(UTC) - timedelta(days=30)).timestamp()
+        instance.create_tick(
+            TickData(
+                state.instigator_origin_id,
+                "watch",
+                InstigatorType.SENSOR,
+                TickStatus.SKIPPED,
+                long_ago,
+                selector_id=state.selector_id,
+            )
+        )
+        states.append(state)
+    internals.forget_ticks(instance, datetime.now(UTC) - timedelta(days=1))
+    left = [len(instance.get_ticks(state.instigator_origin_id, state.selector_id)) for state in states]
+    assert left == [0, 1]
