@@ -6,6 +6,7 @@ INPUT ?=
 WATCH ?=
 OUTPUT ?= output
 YES ?=
+RECURSIVE ?=
 
 .PHONY: install demo process dev test coverage chaos chaos-slice check bench docs lock clean distclean
 
@@ -21,8 +22,8 @@ demo: install
 	$(BIN)/content-ai demo
 
 process: install
-	@test -n "$(INPUT)" || { echo "usage: make process INPUT=folder [OUTPUT=folder]"; exit 2; }
-	$(BIN)/content-ai process --input "$(INPUT)" --output "$(OUTPUT)"
+	@test -n "$(INPUT)" || { echo "usage: make process INPUT=folder [OUTPUT=folder] [RECURSIVE=1]"; exit 2; }
+	$(BIN)/content-ai process --input "$(INPUT)" --output "$(OUTPUT)" $(if $(RECURSIVE),--recursive)
 
 dev: install
 	$(BIN)/content-ai dev $(if $(WATCH),--watch "$(WATCH)")

@@ -58,8 +58,12 @@ def dev(
         "daemon": [sys.executable, "-m", "dagster._daemon", "run", *workspace],
     }
     print_result(f"State:    {settings.state_dir.absolute()}")
+    print_result(f"Output:   {settings.output_dir.absolute()}")
     print_result(f"Watching: {', '.join(map(str, settings.library.folders)) or 'no folder (use --watch FOLDER)'}")
-    print_result(f"UI:       http://{host}:{port}")
+    print_result(f"UI:       http://{host}:{port}   (Ctrl-C stops it)")
+    for folder in settings.library.folders:
+        if not folder.is_dir():
+            print_note(f"Warning: the watched folder {folder} does not exist.")
     sys.stdout.flush()
     address = f"http://{host}:{port}"
     return _Services(commands, environment).watch(_SettingsFile(config_file, environment, address), home)
@@ -104,6 +108,7 @@ class _Services:
         finally:
             self._end()
             _end_supervisor(home)
+            print_note("Stopped, the workers too. Unfinished work continues at the next start.")
         return code
 
     def _note(self, number: int, _frame: FrameType | None) -> None:

@@ -20,6 +20,7 @@ from content_pipeline.stage import VIDEO_STAGES
 
 NEW = "new"
 INPUT_CHANGED = "input changed"
+TIMES_CHANGED = "file times changed"
 BACK = "the file is there again"
 NOT_AGAIN = "not tried again, as nothing changed (`content-ai queue retry` does)"
 # Among a job's results: its outputs are files of their own. They were hard links into the cache once.
@@ -129,12 +130,20 @@ def plan(scan: Scan, known: Known, wanted: Wanted) -> LibraryPlan:
     for found in scan.recordings:
         before = moved.get(found.path) if moved else None
         path = str(found.path) if before is None else before
-        input_changed = before is None and known.signatures.get(path) != str(found.signature)
+        input_changed = None if before is not None else _input_change(known.signatures.get(path), str(found.signature))
         videos.append(_plan_video(found, known.jobs.get(path), input_changed, known, wanted))
     missing = _missing(scan.recordings, known, set(moved.values()))
     offline = {path for path in missing if is_offline(Path(path), known.signatures[path])}
     gone = tuple(path for path in missing if path not in offline)
     return LibraryPlan(scan.root, tuple(videos), tuple(renamed), gone, tuple(sorted(offline)))
+
+
+def _input_change(known: str | None, signature: str) -> str | None:
+    """What `stat` says otherwise of a file than before, if anything; only reading tells whether its bytes changed."""
+    if known == signature:
+        return None
+    is_same_size = known is not None and _body(_body(known)) == _body(_body(signature))
+    return TIMES_CHANGED if is_same_size else INPUT_CHANGED
 
 
 def _missing(recordings: Iterable[Found], known: Known, moved: set[str]) -> list[str]:
@@ -160,7 +169,7 @@ def _body(signature: str) -> str:
 
 
 def _plan_video(
-    found: Found, job: JobSummary | None, input_changed: bool, known: Known, wanted: Wanted
+    found: Found, job: JobSummary | None, input_changed: str | None, known: Known, wanted: Wanted
 ) -> PlannedVideo:
     if job is None:
         return PlannedVideo(found, Action.CREATE, dict.fromkeys(VIDEO_STAGES, NEW))
@@ -176,11 +185,11 @@ def _plan_video(
     return PlannedVideo(found, Action.REDO if job.status is State.SUCCEEDED else Action.RETRY, reasons, job)
 
 
-def _reasons(job: JobSummary, input_changed: bool, known: Known, wanted: Wanted) -> dict[str, str]:
+def _reasons(job: JobSummary, input_changed: str | None, known: Known, wanted: Wanted) -> dict[str, str]:
     if wanted.force:
         return dict.fromkeys(VIDEO_STAGES, FORCED)
-    if input_changed:
-        return dict.fromkeys(VIDEO_STAGES, INPUT_CHANGED)
+    if input_changed is not None:
+        return dict.fromkeys(VIDEO_STAGES, input_changed)
     if job.status is State.FAILED and job.error_code == MissingFile.code:
         return dict.fromkeys(VIDEO_STAGES, BACK)
     recipe = wanted.recipe if job.video_key is None else known.calibrated.get(job.video_key, wanted.recipe)
@@ -200,7 +209,8 @@ def _why_waiting(job: JobSummary, wanted: Wanted) -> str:
     """Asked for again on other terms, a job that waits is done on those; one that runs, afterwards."""
     if wanted.force:
         return FORCED
-    waits = f"already {job.status}" if job.force_id is None else f"already {job.status}, {FORCED}"
+    state = "is running" if job.status is State.RUNNING else "was waiting"
+    waits = f"already {job.status}" if job.force_id is None else f"{state}, with --force"
     changed = _changed_options(job, wanted)
     if not changed:
         return waits

@@ -14,6 +14,7 @@ from content_pipeline.library.plan import (
     BACK,
     INPUT_CHANGED,
     NEW,
+    TIMES_CHANGED,
     Action,
     Known,
     LibraryPlan,
@@ -219,4 +220,8 @@ def _known_and_changed(scan: Scan, signatures: Mapping[str, str]) -> tuple[list[
 def _is_news(video: PlannedVideo) -> bool:
     if video.action is Action.CREATE:
         return True
-    return video.action in (Action.REDO, Action.RETRY) and set(video.reasons.values()) in ({INPUT_CHANGED}, {BACK})
+    return video.action in (Action.REDO, Action.RETRY) and set(video.reasons.values()) in (
+        {INPUT_CHANGED},
+        {TIMES_CHANGED},
+        {BACK},
+    )

@@ -93,10 +93,14 @@ def test_the_plan_says_why(processed: Project) -> None:
 
 
 def test_a_changed_input_and_a_new_file_are_told_apart(processed: Project, short: Path) -> None:
-    os.utime(processed.library / "game.mp4")
+    game = processed.library / "game.mp4"
+    os.utime(game)
     shutil.copy(short, processed.library / "other.mp4")
     reasons = {video.found.path.name: set(video.reasons.values()) for video in plan_of(processed).videos}
-    assert reasons == {"game.mp4": {"input changed"}, "other.mp4": {"new"}}
+    assert reasons == {"game.mp4": {"file times changed"}, "other.mp4": {"new"}}
+    game.write_bytes(game.read_bytes() + b"more")
+    reasons = {video.found.path.name: set(video.reasons.values()) for video in plan_of(processed).videos}
+    assert reasons["game.mp4"] == {"input changed"}
 
 
 def test_planning_changes_nothing(processed: Project) -> None:

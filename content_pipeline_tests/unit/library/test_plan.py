@@ -85,7 +85,7 @@ TABLE = {
         _job(State.DIRTY, OLD, options=FIRST.as_json(), force_id="f"),
         Wanted(OLD, "/one", FIRST),
         Action.WAIT,
-        "already dirty, forced",
+        "was waiting, with --force",
     ),
     "waiting otherwise": (
         _job(State.PENDING, OLD, options=FIRST.as_json()),
