@@ -53,6 +53,15 @@ def test_every_module_that_is_named_exists(page: Path) -> None:
     assert {path for path in named if not any((folder / path).is_file() for folder in folders)} == set()
 
 
+def test_every_hop_of_the_walks_is_a_function_of_its_file() -> None:
+    hops = re.findall(r"^- `([\w/]+\.py): (\w+)`", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    assert len(hops) > 50
+    package = ROOT / "content_pipeline"
+    assert [
+        (path, name) for path, name in hops if not re.search(rf"(def|class) {name}\b", (package / path).read_text())
+    ] == []
+
+
 def _headings(page: Path) -> set[str]:
     """As they are named in links."""
     titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
