@@ -291,5 +291,17 @@ def _hints(kind: type[PipelineError]) -> dict[str, str]:
     return found
 
 
+def error_with_code(code: str | None, message: str, hint: str | None = None) -> PipelineError:
+    """An error of another process, by the code that it was reported with."""
+    return _kinds(PipelineError).get(str(code), PipelineError)(message, hint=hint)
+
+
+def _kinds(kind: type[PipelineError]) -> dict[str, type[PipelineError]]:
+    found = {kind.code: kind}
+    for subclass in kind.__subclasses__():
+        found = {**_kinds(subclass), **found}  # a code belongs to the most general that has it
+    return found
+
+
 def code_of(error: BaseException) -> str:
     return error.code if isinstance(error, PipelineError) else PipelineError.code

@@ -30,7 +30,14 @@ PROCESSING_POINTS = (
     "committed",
 )
 # In the order in which `tune --apply` reaches them.
-CALIBRATION_POINTS = ("calibration_claimed", "calibration_sealed", "calibration_decided", "calibration_committed")
+CALIBRATION_POINTS = (
+    "claimed",
+    "calibration_sealed",
+    "calibration_decided",
+    "run_ended",
+    "before_commit",
+    "committed",
+)
 # Reached only where a file that was published before is replaced or taken away.
 REPLACING_POINTS = ("exchanged", "taken_out")
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import dagster as dg
 
 from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY, JOB_TAG, job_tag_of
-from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, code_of, named, printable
+from content_pipeline.errors import PipelineError, code_of, named
+from content_pipeline.execution.job_kinds import PROCESSING, JobKindHandler
 from content_pipeline.execution.names import job_tag, parse_job_tag
 from content_pipeline.execution.worker_identity import this_worker
-from content_pipeline.job_kinds import CALIBRATION, PROCESSING
-from content_pipeline.library.identify import likely_key
-from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure
@@ -39,7 +36,7 @@ WINDOW = 32  # enough for short recordings: a window is refilled every few secon
 
 @dataclass(frozen=True)
 class DueRun:
-    """One attempt of one job, to be carried by one run."""
+    """One attempt of one job, to be executed by one run."""
 
     job: Job
     partition_key: str
@@ -51,7 +48,7 @@ def due_runs(
     settings: Settings,
     instance: dg.DagsterInstance,
     now: datetime,
-    kind: str = PROCESSING,
+    handler: JobKindHandler = PROCESSING,
 ) -> Sequence[DueRun]:
     manifest = open_manifest(settings)
     under_way = _under_way(instance)
@@ -59,9 +56,9 @@ def due_runs(
     if room <= 0:
         return []
     lowest = None if is_quiet(settings.schedule, now) else BACKFILL_PRIORITY + 1
-    claim = ClaimRequest(this_worker(), room + len(under_way), kind, min_priority=lowest)
+    claim = ClaimRequest(this_worker(), room + len(under_way), handler.kind, min_priority=lowest)
     jobs = [job for job in manifest.jobs.due(claim) if job.job_id not in under_way]
-    found = [_delivery(job, instance, manifest) for job in jobs[:room]]
+    found = [_due_run(job, handler, instance, manifest) for job in jobs[:room]]
     return [one for one in found if one is not None]
 
 
@@ -72,11 +69,11 @@ def _under_way(instance: dg.DagsterInstance) -> set[str]:
     return {parse_job_tag(tag)[0] for tag in tags}
 
 
-def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> DueRun | None:
+def _due_run(job: Job, handler: JobKindHandler, instance: dg.DagsterInstance, manifest: Manifest) -> DueRun | None:
     try:
-        key = _partition_of(job, manifest)
+        key = handler.partition_key(job, manifest)
     except Exception as error:  # noqa: BLE001 - one file's trouble must not keep the others waiting
-        _fail_in_its_place(job, named(error), manifest)
+        _fail_in_its_place(job, handler, named(error), manifest)
         return None
     tag = job_tag(job.job_id, job.claim_count + 1)
     # Runs that ended without ever claiming the job: the attempt is as it was, and the next one needs another key.
@@ -86,25 +83,18 @@ def _delivery(job: Job, instance: dg.DagsterInstance, manifest: Manifest) -> Due
         manifest.jobs.cancel(JobFilter(job_ids=[job.job_id], if_possible=True))  # a person terminated it in the queue
         return None
     if len(vain) >= MOST_VAIN_RUNS:
-        _fail_in_its_place(job, RuntimeError(f"{len(vain)} runs of {key} failed before they started to work"), manifest)
+        in_vain = RuntimeError(f"{len(vain)} runs of {key} failed before they started to work")
+        _fail_in_its_place(job, handler, in_vain, manifest)
         return None
     return DueRun(job, key, tag, f"{tag}:{len(before)}")
 
 
-def _partition_of(job: Job, manifest: Manifest) -> str:
-    if job.kind == CALIBRATION:
-        return library_key(Path(job.library))
-    return likely_key(Path(job.subject), Path(job.library), manifest.videos)
-
-
-def _fail_in_its_place(job: Job, error: BaseException, manifest: Manifest) -> None:
+def _fail_in_its_place(job: Job, handler: JobKindHandler, error: Exception, manifest: Manifest) -> None:
     """A file that cannot even be told apart from others fails here, under the same fence and rules as in a worker."""
-    if isinstance(error, MissingFile) and not Path(job.library).is_dir():
-        error = LibraryOffline(f"{printable(job.library)} does not exist")
     kind = type(error) if isinstance(error, PipelineError) else PipelineError
     for claimed in manifest.jobs.claim(ClaimRequest(this_worker(), kind=job.kind, job_ids=[job.job_id])):
-        stage = "calibration" if job.kind == CALIBRATION else "fingerprint"
-        manifest.jobs.fail(claimed.lease, JobFailure(code_of(error), str(error), kind.policy, stage))
+        failure = JobFailure(code_of(error), str(error), kind.policy, handler.stages[0])
+        manifest.jobs.fail(claimed.lease, failure)
 
 
 def is_quiet(schedule: ScheduleSettings, now: datetime) -> bool:

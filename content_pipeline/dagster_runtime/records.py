@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.dagster_runtime.names import DATA_VERSION_TAG
-from content_pipeline.execution.commit import SHOWN_FACTS
+from content_pipeline.execution.job_kinds.processing import SHOWN_FACTS
 from content_pipeline.library.plan import OWN_COPIES
 from content_pipeline.library.recipe import Recipe
 from content_pipeline.manifest.model import JobResult

@@ -18,6 +18,7 @@ import dagster as dg
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.names import PARTITION_TAG, job_tag_of
 from content_pipeline.dagster_runtime.storage import shrink
+from content_pipeline.execution.job_kinds import video_kinds
 from content_pipeline.execution.names import LIBRARY_PARTITIONS, VIDEO_PARTITIONS, parse_job_tag
 from content_pipeline.library.retention import forget_old
 from content_pipeline.manifest.job_filter import JobFilter
@@ -40,7 +41,7 @@ def forget_all_old(
     alive: Callable[[], None] = lambda: None,
 ) -> dict[str, int]:
     """In the manifest and in Dagster's records; what was removed, counted. `alive` is called as it gets on."""
-    removed = forget_old(settings, manifest, before)
+    removed = forget_old(settings, manifest, before, video_kinds())
     superseded_before = datetime.now(UTC) - timedelta(days=settings.schedule.keep_superseded_days)
     removed["runs"] = forget_runs(instance, manifest, before, max(before, superseded_before), launched, alive)
     internals.forget_ticks(instance, before)

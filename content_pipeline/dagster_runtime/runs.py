@@ -18,8 +18,9 @@ from content_pipeline.dagster_runtime.names import (
     owner_of,
 )
 from content_pipeline.errors import RunForgotten
+from content_pipeline.execution.job_kinds import HANDLERS
 from content_pipeline.execution.messages import RunStatus
-from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS, parse_job_tag
+from content_pipeline.execution.names import parse_job_tag
 from content_pipeline.execution.run_context import RunContext, executing
 from content_pipeline.execution.worker_identity import is_gone, this_worker
 from content_pipeline.manifest.lifecycle import State
@@ -52,13 +53,15 @@ class DagsterRuns:
         return self._definitions.resolve_job_def(name)
 
     def prepare(self) -> None:
-        self.job_definition(PROCESS_VIDEO)
+        for handler in HANDLERS:
+            if handler.needs_run:
+                self.job_definition(handler.dagster_job)
 
-    def create(self, video_key: str, job_tag: str) -> DagsterRunHandle:
+    def create(self, job_name: str, partitions: str, partition_key: str, job_tag: str) -> DagsterRunHandle:
         instance = open_instance(self._settings)
-        instance.add_dynamic_partitions(VIDEO_PARTITIONS, [video_key])
+        instance.add_dynamic_partitions(partitions, [partition_key])
         tags = {OWNER_TAG: self._owner, JOB_TAG: job_tag}
-        run = internals.create_run(instance, self.job_definition(PROCESS_VIDEO), video_key, tags)
+        run = internals.create_run(instance, self.job_definition(job_name), partition_key, tags)
         return DagsterRunHandle(self, instance, run)
 
     def find(self, run_id: str) -> DagsterRunHandle | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 import dagster as dg
 
@@ -13,8 +12,7 @@ from content_pipeline.dagster_runtime.dispatch import DueRun, due_runs
 from content_pipeline.dagster_runtime.names import JOB_TAG, PRIORITY_TAG
 from content_pipeline.dagster_runtime.rebuild import rebuild
 from content_pipeline.defs.partitions import register_libraries
-from content_pipeline.execution.names import CALIBRATE_LIBRARY, PROCESS_VIDEO, VIDEO_PARTITIONS
-from content_pipeline.job_kinds import CALIBRATION
+from content_pipeline.execution.job_kinds import HANDLERS, JobKindHandler
 from content_pipeline.launchers.local.reconcile import REBUILD_BUDGET_S, reconcile
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services.watching import watch
@@ -22,8 +20,6 @@ from content_pipeline.settings import Settings
 
 Current = Callable[[], Settings]
 
-DISPATCH_INTERVAL_S = 5
-CALIBRATIONS_INTERVAL_S = 30
 RECONCILE_INTERVAL_S = 15
 
 
@@ -31,8 +27,7 @@ def build_sensors(settings: Settings, current: Current) -> Sequence[dg.SensorDef
     """`current` reads the settings anew: a tick goes by the file as it is now."""
     return [
         _watch_libraries(current, max(1, round(settings.schedule.watch_interval_s))),
-        _dispatch_jobs(current),
-        _dispatch_calibrations(current),
+        *(_dispatch(current, handler) for handler in HANDLERS),
         _reconcile_manifest(current),
     ]
 
@@ -59,40 +54,24 @@ def _watch_libraries(current: Current, interval_s: int) -> dg.SensorDefinition:
     return watch_libraries
 
 
-def _dispatch_jobs(current: Current) -> dg.SensorDefinition:
+def _dispatch(current: Current, handler: JobKindHandler) -> dg.SensorDefinition:
+    """The sensor of one kind of job."""
+
     @dg.sensor(
-        name="dispatch_jobs",
-        job_name=PROCESS_VIDEO,
-        minimum_interval_seconds=DISPATCH_INTERVAL_S,
+        name=handler.dispatch.sensor,
+        job_name=handler.dagster_job,
+        minimum_interval_seconds=handler.dispatch.interval_s,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Requests a run for each job that is due, a few at a time; the other jobs wait in the manifest.",
+        description=handler.dispatch.description,
     )
-    def dispatch_jobs(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        due = due_runs(current(), context.instance, datetime.now(UTC))
+    def dispatch(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        due = due_runs(current(), context.instance, datetime.now(UTC), handler)
         if not due:
-            return dg.SkipReason("No job is due, or enough runs are open.")
-        context.instance.add_dynamic_partitions(VIDEO_PARTITIONS, sorted({run.partition_key for run in due}))
+            return dg.SkipReason(handler.dispatch.nothing_due)
+        context.instance.add_dynamic_partitions(handler.partitions, sorted({run.partition_key for run in due}))
         return dg.SensorResult(run_requests=_requests(due))
 
-    return dispatch_jobs
-
-
-def _dispatch_calibrations(current: Current) -> dg.SensorDefinition:
-    @dg.sensor(
-        name="dispatch_calibrations",
-        job_name=CALIBRATE_LIBRARY,
-        minimum_interval_seconds=CALIBRATIONS_INTERVAL_S,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Requests a run for each calibration that was interrupted or is retried.",
-    )
-    def dispatch_calibrations(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        due = due_runs(current(), context.instance, datetime.now(UTC), CALIBRATION)
-        if not due:
-            return dg.SkipReason("No calibration is waiting.")
-        register_libraries(context.instance, {Path(run.job.library) for run in due})
-        return dg.SensorResult(run_requests=_requests(due))
-
-    return dispatch_calibrations
+    return dispatch
 
 
 def _requests(due: Sequence[DueRun]) -> list[dg.RunRequest]:

@@ -11,7 +11,6 @@ from content_pipeline.execution.messages import Failure, Message, RunStatus
 from content_pipeline.execution.outcome import Outcome
 from content_pipeline.execution.report import Report
 from content_pipeline.manifest.model import Lease
-from content_pipeline.stage import VIDEO_STAGES
 
 
 @dataclass
@@ -30,7 +29,7 @@ class ActiveJob:
 
     @classmethod
     def of(cls, assignment: Assignment) -> ActiveJob:
-        return cls(assignment, Report(VIDEO_STAGES[0], assignment.partition_key, assignment.run_id))
+        return cls(assignment, Report(assignment.first_stage, assignment.partition_key, assignment.run_id))
 
     @property
     def name(self) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from content_pipeline.execution.job_kinds import handler_of
 from content_pipeline.manifest.model import Job
 from content_pipeline.settings import Settings
+from content_pipeline.stage import VIDEO_STAGES, StageName
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,11 @@ class Assignment:
     partition_key: str | None = None
     cores: int = 1
     whole: bool = True
+
+    @property
+    def first_stage(self) -> StageName:
+        """What fails before a stage began is booked on it."""
+        return VIDEO_STAGES[0] if self.job is None else handler_of(self.job.kind).stages[0]
 
     @property
     def is_launched(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a child does with its assignment: tell which video it is, look for room, run it, and say how it went."""
+"""What a child does with its assignment: prepare, execute its run or its job, and say how it went."""
 
 from __future__ import annotations
 
@@ -6,32 +6,22 @@ import traceback
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
-from content_pipeline.errors import LibraryOffline, MissingFile, PipelineError, named, printable
+from content_pipeline.errors import PipelineError, named
 from content_pipeline.execution.assignment import Assignment
-from content_pipeline.execution.messages import (
-    Identified,
-    Message,
-    Outdated,
-    RunStarted,
-    RunStatus,
-    StageRecalled,
-    WorkEnded,
-)
+from content_pipeline.execution.job_kinds import JobKindHandler, handler_of
+from content_pipeline.execution.job_kinds.handler import Prepared
+from content_pipeline.execution.messages import Message, Outdated, RunStarted, RunStatus, StageRecalled, WorkEnded
 from content_pipeline.execution.names import job_tag
 from content_pipeline.execution.reporter import PipeReporter
-from content_pipeline.execution.run_context import RunContext
+from content_pipeline.execution.run_context import RunContext, executing
 from content_pipeline.execution.runs import RunBackend, RunHandle
+from content_pipeline.execution.stage_context import open_stage_context
 from content_pipeline.failpoints import reached
-from content_pipeline.library.identify import identify
-from content_pipeline.library.space import check_space
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_in_a_child
-from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.settings import Settings
-from content_pipeline.settings.job_options import settings_for
 
 
 class RunOutdated(Exception):
@@ -42,8 +32,11 @@ def child_main(assignment: Assignment, settings: Settings, runs: RunBackend, sen
     """Nothing that goes wrong here goes unsaid: only a process that dies is a crash."""
     reporter = PipeReporter(send)
     try:
-        manifest = open_in_a_child(settings)
-        _Child(assignment, settings, runs, manifest, reporter).work()
+        child = _Child(assignment, settings, runs, open_in_a_child(settings), reporter)
+        if assignment.job is None:
+            child.execute_run_without_job()
+        else:
+            child.execute_job(assignment.job, handler_of(assignment.job.kind))
     except RunOutdated as reason:
         reporter.send(Outdated(str(reason)))
         if assignment.run_id is not None:
@@ -51,7 +44,7 @@ def child_main(assignment: Assignment, settings: Settings, runs: RunBackend, sen
     except Exception as error:  # noqa: BLE001 - the boundary of a worker
         traceback.print_exc()
         known = named(error)
-        reporter.failed("fingerprint", known)
+        reporter.failed(assignment.first_stage, known)
         if assignment.run_id is not None:
             hint = known.hint if isinstance(known, PipelineError) else ""
             runs.end_as_failed(assignment.run_id, f"{known} {hint}".strip())
@@ -65,65 +58,68 @@ class _Child:
     manifest: Manifest
     reporter: PipeReporter
 
-    def work(self) -> None:
-        video = None if self.assignment.job is None else self._prepare(self.assignment.job)
-        with closing(self._run(video)) as run:
-            status = run.status
-            if status is RunStatus.UNFINISHED:  # else it was terminated while it waited
-                self._announce(run, video)
-                status = run.execute(self._context())
+    def execute_run_without_job(self) -> None:
+        """Dagster's records say how it went."""
+        with closing(self._launched_run()) as run:
+            self.reporter.send(RunStarted(run.run_id))
+            status = self._execute(run)
+        self.reporter.send(WorkEnded(status))
+
+    def execute_job(self, job: Job, handler: JobKindHandler) -> None:
+        prepared = handler.prepare(job, self.settings, self.manifest, self.reporter)
+        if self.assignment.run_id is None and not handler.needs_run:
+            status = self._execute_here(job, handler)
+        else:
+            status = self._execute_in_run(job, handler, prepared)
         reached("run_ended")
-        if status is RunStatus.FAILED and not self.reporter.reported_failure and video is not None:
+        ended = WorkEnded(status, output_stats=self.reporter.output_stats)
+        self.reporter.send(handler.end(ended, job, self.manifest))
+
+    def _execute_here(self, job: Job, handler: JobKindHandler) -> RunStatus:
+        self.reporter.progressed(handler.stages[0], 0.0)
+        run_context = self._run_context()
+        with executing(run_context):
+            handler.execute(open_stage_context(self.settings, run_context), job, self.manifest)
+        return RunStatus.SUCCEEDED
+
+    def _execute_in_run(self, job: Job, handler: JobKindHandler, prepared: Prepared) -> RunStatus:
+        with closing(self._run(job, handler, prepared)) as run:
+            if run.status is RunStatus.UNFINISHED:  # else it was terminated while it waited
+                self._announce(job, run, prepared)
+            status = self._execute(run)
+        if status is RunStatus.FAILED and not self.reporter.reported_failure:
             raise RuntimeError(f"Dagster ended the run {run.run_id} as failed outside of a stage")
-        self.reporter.send(self._ended(status, video))
+        return status
 
-    def _prepare(self, job: Job) -> KnownVideo:
-        settings_for(job.options, self.settings)  # what cannot be understood is refused before anything is done
-        video = _identify(job, self.manifest, self.reporter.alive)
-        reached("identified")
-        check_space(video.size_bytes, self.settings)
-        self.reporter.send(Identified(video.key, video.size_bytes))
-        return video
+    def _execute(self, run: RunHandle) -> RunStatus:
+        return run.execute(self._run_context()) if run.status is RunStatus.UNFINISHED else run.status
 
-    def _run(self, video: KnownVideo | None) -> RunHandle:
-        job = self.assignment.job
+    def _run(self, job: Job, handler: JobKindHandler, prepared: Prepared) -> RunHandle:
         if self.assignment.run_id is None:
-            assert job is not None and video is not None, "an assignment is a job, a run, or both"
-            return self.runs.create(video.key, job_tag(job.job_id, job.claim_count))
+            tag = job_tag(job.job_id, job.claim_count)
+            return self.runs.create(handler.dagster_job, handler.partitions, prepared.partition_key, tag)
+        run = self._launched_run()
+        if run.partition_key != prepared.partition_key:
+            run.close()
+            raise RunOutdated(f"{prepared.title}, not {run.partition_key}")
+        return run
+
+    def _launched_run(self) -> RunHandle:
+        assert self.assignment.run_id is not None, "an assignment is a job, a run, or both"
         run = self.runs.find(self.assignment.run_id)
         if run is None:
             raise RunOutdated(f"the run {self.assignment.run_id} was deleted")
-        if video is not None and run.partition_key != video.key:
-            run.close()
-            raise RunOutdated(f"{printable(video.path)} is the video {video.key}, not {run.partition_key}")
         return run
 
-    def _announce(self, run: RunHandle, video: KnownVideo | None) -> None:
+    def _announce(self, job: Job, run: RunHandle, prepared: Prepared) -> None:
         self.reporter.send(RunStarted(run.run_id))
-        if self.assignment.job is not None and video is not None:
-            self.manifest.jobs.report_run(self.assignment.job.lease, run.run_id, video.key)
+        self.manifest.jobs.report_run(job.lease, run.run_id, prepared.video_key)
         reached("run_created")
         for stage, key in run.finished_stages().items():
             self.reporter.send(StageRecalled(stage, key))
 
-    def _context(self) -> RunContext:
+    def _run_context(self) -> RunContext:
         job = self.assignment.job
         if job is None:
             return RunContext(self.reporter, cores=self.assignment.cores)
         return RunContext(self.reporter, job.force_id, self.assignment.cores, job.lease)
-
-    def _ended(self, status: RunStatus, video: KnownVideo | None) -> WorkEnded:
-        content = None if video is None else self.manifest.videos.at(video.path)
-        if content is None:
-            return WorkEnded(status, output_stats=self.reporter.output_stats)
-        return WorkEnded(status, content.quick, content.full, self.reporter.output_stats)
-
-
-def _identify(job: Job, manifest: Manifest, alive: Callable[[], None]) -> KnownVideo:
-    path, root = Path(job.subject), Path(job.library)
-    try:
-        return identify(path, root, manifest.videos, alive)
-    except MissingFile as error:
-        if not root.is_dir():
-            raise LibraryOffline(f"{printable(root)} does not exist") from error
-        raise

@@ -7,18 +7,14 @@ from pathlib import Path
 
 from content_pipeline.errors import WorkerCrashed, printable
 from content_pipeline.execution.active_job import ActiveJob
+from content_pipeline.execution.job_kinds import handler_of
 from content_pipeline.execution.messages import Failure
 from content_pipeline.execution.outcome import Outcome
-from content_pipeline.execution.report import Report
 from content_pipeline.failpoints import reached
-from content_pipeline.library.plan import OWN_COPIES
 from content_pipeline.manifest.lifecycle import Move, State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import Job, JobFailure, JobResult
+from content_pipeline.manifest.model import Job, JobFailure
 from content_pipeline.manifest.transitions import LostLease
-from content_pipeline.stage import VIDEO_STAGES
-
-SHOWN_FACTS = ("highlights", "events", "clips", "montage_s", "track", "tracks")
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ class Lose:
 Decision = Succeed | Release | Cancel | Fail | Crash | Lose
 
 
-def decide(active: ActiveJob, crash: str | None) -> Decision:
+def decide(active: ActiveJob, job: Job, crash: str | None) -> Decision:
     """`crash` says how the process died, if it did not end by itself."""
     report = active.report
     if active.lease_lost:
@@ -67,7 +63,8 @@ def decide(active: ActiveJob, crash: str | None) -> Decision:
         return Release(report.outdated)
     if report.succeeded:
         made = ", ".join(report.stage_keys) or "nothing"
-        return Succeed() if _is_complete(active) else Release(f"a run of {made} ended")
+        complete = active.assignment.whole and handler_of(job.kind).is_complete(report)
+        return Succeed() if complete else Release(f"a run of {made} ended")
     if active.is_stopped:
         return Cancel()
     failure = report.failure if report.failure is not None else active.stall
@@ -98,9 +95,9 @@ def commit(active: ActiveJob, job: Job, decision: Decision, manifest: Manifest, 
             return active.outcome("pending", note=reason)
         case Succeed():
             reached("before_commit")
-            manifest.jobs.succeed(lease, _result(active.report, job), job)
+            succeeded = handler_of(job.kind).commit(active.report, job, manifest)
             reached("committed")
-            return active.outcome("succeeded")
+            return active.outcome("succeeded" if succeeded else "cancelled")
         case Cancel():
             manifest.jobs.stop_cancelled(lease)
             return active.outcome("cancelled")
@@ -114,12 +111,6 @@ def commit(active: ActiveJob, job: Job, decision: Decision, manifest: Manifest, 
 
 def lost(active: ActiveJob, error: LostLease) -> Outcome:
     return active.outcome("lost", Failure.of(error, active.report.stage))
-
-
-def _is_complete(active: ActiveJob) -> bool:
-    """Whether every stage of the video was heard of, and where its outputs are."""
-    report = active.report
-    return active.assignment.whole and set(VIDEO_STAGES) <= set(report.stage_keys) and VIDEO_STAGES[-1] in report.cost
 
 
 def _fail(active: ActiveJob, job: Job, failure: Failure, manifest: Manifest) -> Outcome:
@@ -137,26 +128,3 @@ def _crash_failure(active: ActiveJob, how: str, log: Path) -> Failure:
         f"To reproduce: content-ai process --input {path} --workers 1"
     )
     return Failure.of(error, active.report.stage)
-
-
-def _result(report: Report, job: Job) -> JobResult:
-    assert report.ended is not None and report.latest is not None, "only what ended well is committed"
-    outputs = dict(report.latest.outputs)
-    return JobResult(
-        video_key=report.key,
-        input_hash_quick=report.ended.quick,
-        input_hash_full=report.ended.full,
-        input_size=report.input_bytes,
-        # A calibration may have been applied since the job was claimed.
-        config_hash=job.config_hash if report.config_hash is None else report.config_hash,
-        stage_keys=report.stage_keys,
-        output_files=list(outputs),
-        output_hashes=outputs,
-        results={
-            "facts": {name: report.facts.get(name) for name in SHOWN_FACTS},
-            "output_stats": dict(report.ended.output_stats),
-            "notes": list(report.latest.notes),
-            OWN_COPIES: True,
-        },
-        cost=report.cost,
-    )

@@ -108,7 +108,7 @@ class JobExecutor:
         job = active.assignment.job
         if job is None:
             return decide_without_job(active, event.crash)
-        decision = decide(active, event.crash)
+        decision = decide(active, job, event.crash)
         try:
             return self.with_database_retry(lambda: commit(active, job, decision, self._manifest, event.task.log_path))
         except LostLease as error:

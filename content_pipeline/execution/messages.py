@@ -110,4 +110,13 @@ class WorkEnded:
     output_stats: Mapping[str, list[int]] = field(default_factory=dict)
 
 
-Message = Identified | RunStarted | Progress | Alive | StageFinished | StageRecalled | Outdated | Failed | WorkEnded
+@dataclass(frozen=True)
+class Results:
+    """What the handler of the job's kind needs to commit it, as JSON values."""
+
+    values: Mapping[str, Any]
+
+
+Message = (
+    Identified | RunStarted | Progress | Alive | StageFinished | StageRecalled | Results | Outdated | Failed | WorkEnded
+)

@@ -10,7 +10,7 @@ from pathlib import Path
 from content_pipeline.execution.active_job import ActiveJob
 from content_pipeline.execution.assignment import Assignment, log_path
 from content_pipeline.execution.job_executor import JobExecutor
-from content_pipeline.execution.job_settings import JobSettings
+from content_pipeline.execution.job_settings import JobSettings, settings_of
 from content_pipeline.execution.outcome import Outcome, Watcher
 from content_pipeline.execution.runs import MakeRuns
 from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
@@ -110,7 +110,7 @@ class Worker:
         return any(not any(breaker.blocks(job.library, job.error_code) for breaker in paused) for job in left)
 
     def _start(self, job: Job) -> None:
-        settings = self._of_jobs.of(job, self._settings)
+        settings = settings_of(job, self._settings)
         assignment = Assignment(job.job_id, Path(job.subject), job, partition_key=job.video_key, cores=self._cores())
         log = log_path(self._settings, f"{job.job_id}-{job.claim_count}")
         self._executor.start(assignment, settings, self._of_jobs.runs_with(settings), log)

@@ -14,6 +14,7 @@ from content_pipeline.execution.messages import (
     Message,
     Outdated,
     Progress,
+    Results,
     RunStarted,
     RunStatus,
     StageFinished,
@@ -36,6 +37,7 @@ class Report:
     failure: Failure | None = None
     outdated: str | None = None
     ended: WorkEnded | None = None
+    results: Mapping[str, Any] | None = None  # see the handler of the job's kind
 
     def after(self, message: Message) -> Report:
         match message:
@@ -49,6 +51,8 @@ class Report:
                 return replace(self, finished={**self.finished, stage: message})
             case StageRecalled(stage, key):
                 return replace(self, recalled={**self.recalled, stage: key})
+            case Results(values):
+                return replace(self, results=values)
             case Outdated(why):
                 return replace(self, outdated=why)
             case Failed(failure):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from content_pipeline.execution.messages import Alive, Failed, Failure, Message, Progress, StageFinished
+from content_pipeline.execution.messages import Alive, Failed, Failure, Message, Progress, Results, StageFinished
 from content_pipeline.stage import StageName
 from content_pipeline.stages.context import StageResult
 
@@ -23,6 +23,9 @@ class Reporter(Protocol):
 
     def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None: ...
 
+    def results(self, values: dict[str, Any]) -> None:
+        """What the handler of the job's kind needs to commit it."""
+
     def failed(self, stage: StageName, error: BaseException) -> None: ...
 
 
@@ -38,6 +41,9 @@ class NullReporter:
         return None
 
     def finished(self, result: StageResult, cost: dict[str, Any], config_hash: str | None = None) -> None:
+        return None
+
+    def results(self, values: dict[str, Any]) -> None:
         return None
 
     def failed(self, stage: StageName, error: BaseException) -> None:
@@ -86,6 +92,9 @@ class PipeReporter:
                 config_hash=config_hash,
             )
         )
+
+    def results(self, values: dict[str, Any]) -> None:
+        self.send(Results(values))
 
     def failed(self, stage: StageName, error: BaseException) -> None:
         self.reported_failure = True

@@ -5,11 +5,24 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from content_pipeline.execution.worker_identity import gone_among, is_awake
+from content_pipeline.execution.worker_identity import gone_among, is_awake, is_gone
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
+from content_pipeline.manifest.transitions import UnknownJob
 
 LAST_CHANCE_S = 3.0
+
+
+def current_job(manifest: Manifest, job_id: str) -> Job | None:
+    """The job, brought back first if its worker is gone; None if it was removed."""
+    try:
+        job = manifest.jobs.get(job_id)
+        if job.worker_id is not None and is_gone(job.worker_id):
+            rescue_orphans(manifest)
+            job = manifest.jobs.get(job_id)
+    except UnknownJob:
+        return None
+    return job
 
 
 def rescue_orphans(manifest: Manifest) -> list[Job]:

@@ -40,7 +40,7 @@ class RunBackend(Protocol):
     def prepare(self) -> None:
         """Build once, before children are forked, what each of them needs."""
 
-    def create(self, video_key: str, job_tag: str) -> RunHandle:
+    def create(self, job_name: str, partitions: str, partition_key: str, job_tag: str) -> RunHandle:
         """A run that this process executes by itself."""
 
     def find(self, run_id: str) -> RunHandle | None: ...
@@ -54,6 +54,31 @@ class RunBackend(Protocol):
 
     def note(self, run_id: str, message: str) -> None:
         """Add a line to the run's log."""
+
+
+class NoRuns:
+    """For a worker whose jobs need no run: Dagster is not even loaded."""
+
+    def prepare(self) -> None:
+        return None
+
+    def create(self, job_name: str, partitions: str, partition_key: str, job_tag: str) -> RunHandle:
+        raise NotImplementedError("this worker executes no runs")
+
+    def find(self, run_id: str) -> RunHandle | None:
+        return None
+
+    def announce_cancel(self, run_id: str) -> None:
+        return None
+
+    def end_as_failed(self, run_id: str, why: str) -> None:
+        return None
+
+    def end_as_cancelled(self, run_id: str, why: str) -> None:
+        return None
+
+    def note(self, run_id: str, message: str) -> None:
+        return None
 
 
 MakeRuns = Callable[[Settings], RunBackend]

@@ -30,7 +30,6 @@ from content_pipeline.settings import Settings
 
 if TYPE_CHECKING:
     from content_pipeline.dagster_runtime.runs import Compose
-    from content_pipeline.stage import StageName
 
 NEVER_STOP = NeverStop()
 
@@ -152,9 +151,9 @@ def _calibrate(
     settings: Settings, manifest: Manifest, watcher: ProcessingWatcher, stop: StopRequest, most: int | None
 ) -> tuple[CalibrationOutcome, ...]:
     """Do the calibrations that are due."""
-    from content_pipeline.execution.calibrating import Calibrator
+    from content_pipeline.services.calibrating import Calibrator
 
-    def progress(_stage: StageName, _fraction: float) -> None:
+    def progress(_stage: str, _fraction: float) -> None:
         if stop.is_set():
             raise _AskedToStop
 
@@ -164,7 +163,7 @@ def _calibrate(
             if isinstance(done, Exception):
                 outcome = CalibrationOutcome(library=job.library, error_code=code_of(done), error=str(done))
             else:
-                outcome = CalibrationOutcome(library=job.library, result=done.told)
+                outcome = CalibrationOutcome(library=job.library, result=done.describe())
             outcomes.append(outcome)
             watcher.calibrated(outcome)
     except _AskedToStop:

@@ -6,7 +6,6 @@ from datetime import datetime
 from pathlib import Path
 
 from content_pipeline.errors import BadSettings
-from content_pipeline.execution.calibrating import Calibrator
 from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.library.keys import canonical_path
@@ -17,6 +16,7 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_named_manifest
 from content_pipeline.media.selection.tuning import target_of
+from content_pipeline.services.calibrating import Calibrator
 from content_pipeline.services.document import Document
 from content_pipeline.settings import Settings
 from content_pipeline.stages.calibration_document import CalibrationDocument

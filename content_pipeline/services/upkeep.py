@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.dagster_runtime.manifest_recovery import forget_in_dagster, has_dagster_home, rebuild_from_home
 from content_pipeline.errors import counted
+from content_pipeline.execution.job_kinds import video_kinds
 from content_pipeline.library.retention import forget_old
 from content_pipeline.library.verify_content import scrub
 from content_pipeline.manifest.database import Access
@@ -102,7 +103,7 @@ def prune(settings: Settings, age: timedelta | None = None) -> Pruned:
     """Delete what ended longer ago than `age` (by default `schedule.keep_days`) and is of no use any more."""
     manifest = open_named_manifest(settings, Access.USE)
     if not has_dagster_home(settings):
-        return Pruned(**forget_old(settings, manifest, _oldest_kept(settings, age)), runs=0)
+        return Pruned(**forget_old(settings, manifest, _oldest_kept(settings, age), video_kinds()), runs=0)
     from content_pipeline.dagster_runtime.instance import open_instance
 
     with open_instance(settings) as instance:

@@ -72,7 +72,7 @@ def test_a_killed_calibration_is_applied_whole_or_not_at_all(point: str, tmp_pat
     killed = content_ai(*tune, "--apply", cwd=tmp_path, env={"CONTENT_AI_KILL_AT": point})
     assert killed.returncode == -9, killed.stderr
     now = json.loads(content_ai(*tune, cwd=tmp_path).stdout)["now"]
-    assert now["calibrated"] == (point == "calibration_committed")
+    assert now["calibrated"] == (point == "committed")
 
     again = content_ai(*tune, "--apply", cwd=tmp_path)
     assert again.returncode == 0, again.stdout + again.stderr

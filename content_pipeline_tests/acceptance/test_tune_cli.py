@@ -128,7 +128,7 @@ def test_a_calibration_that_is_killed_half_way_is_done_by_the_next_command(
 
 def test_a_reset_wins_over_a_calibration_that_was_killed_half_way(library: Path, tmp_path: Path) -> None:
     command = ("tune", "-i", library, "--values", "100", "--apply", *SHORT)
-    killed = content_ai(*command, cwd=tmp_path, env={"CONTENT_AI_KILL_AT": "calibration_claimed"})
+    killed = content_ai(*command, cwd=tmp_path, env={"CONTENT_AI_KILL_AT": "claimed"})
     assert killed.returncode == -9
     reset = content_ai("tune", "-i", library, "--reset", cwd=tmp_path)
     assert "No calibration was applied" in reset.stdout and "waiting calibration is cancelled" in reset.stdout

@@ -21,7 +21,8 @@ from content_pipeline.dagster_runtime.dispatch import due_runs
 from content_pipeline.dagster_runtime.names import JOB_TAG
 from content_pipeline.definitions import build_definitions
 from content_pipeline.errors import BadSettings, NoCurves, RetryPolicy, UnknownLibrary
-from content_pipeline.execution.calibrating import BeingCalibrated, Calibrated, Calibrator, Paused, Stopped
+from content_pipeline.execution import job_kinds as handlers
+from content_pipeline.execution.job_kinds.calibration import Calibrated
 from content_pipeline.execution.names import CALIBRATE_LIBRARY
 from content_pipeline.execution.outcome import Outcome
 from content_pipeline.job_kinds import CALIBRATION
@@ -30,8 +31,9 @@ from content_pipeline.library.plan import Action
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest
 from content_pipeline.manifest.open import open_manifest
+from content_pipeline.services.calibrating import BeingCalibrated, Calibrator, Paused, Stopped
 from content_pipeline.services.planner import Planner, command_terms
 from content_pipeline.services.processing import NoProgress
 from content_pipeline.services.processor import Processor
@@ -99,6 +101,10 @@ def planned(project: Project, folder: str = "library", **changed: Any) -> dict[s
 def calibrator(project: Project, **changed: Any) -> Calibrator:
     settings = settings_of(project, **changed)
     return Calibrator(settings, open_manifest(settings))
+
+
+def request_of(calibrator: Calibrator, folder: Path) -> JobRequest:
+    return handlers.CALIBRATION.request(folder, calibrator.settings, calibrator.manifest)
 
 
 def calibrate(project: Project, folder: str = "library", **changed: Any) -> float | None:
@@ -308,20 +314,21 @@ def test_one_that_is_cancelled_after_its_last_heartbeat_applies_nothing_either(t
     assert manifest.check() == []
 
 
-@pytest.mark.parametrize(("for_good", "state"), [(False, State.PENDING), (True, State.CANCELLED)])
-def test_one_that_is_interrupted_goes_back_to_the_queue_or_waits_for_a_person(
-    two_libraries: Project, for_good: bool, state: State
-) -> None:
+def test_one_that_is_interrupted_goes_back_to_the_queue(two_libraries: Project) -> None:
     def interrupt(_stage: str, _fraction: float) -> None:
         raise KeyboardInterrupt
 
     settings = settings_of(two_libraries, **NOTHING)
     manifest = open_manifest(settings)
-    interrupted = Calibrator(settings, manifest, progress=interrupt, stop_for_good=for_good)
-    with pytest.raises(KeyboardInterrupt):
-        interrupted.calibrate(two_libraries.library, "asked for by a test")
+    handlers_before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Calibrator(settings, manifest, progress=interrupt).calibrate(two_libraries.library, "asked for by a test")
+    finally:
+        for number, before in handlers_before.items():  # who drains does not want to be interrupted again
+            signal.signal(number, before)
     job = job_of(two_libraries)
-    assert (job.status, job.attempt_count) == (state, int(for_good))
+    assert (job.status, job.attempt_count) == (State.PENDING, 0)
     assert calibrate(two_libraries, **NOTHING) == 100
     assert manifest.check() == []
 
@@ -339,8 +346,17 @@ def test_while_the_work_is_paused_a_calibration_waits_and_says_so(two_libraries:
     assert calibrate(two_libraries, **NOTHING) == 100
 
 
-@pytest.mark.parametrize("point", ["calibration_claimed", "calibration_sealed", "calibration_decided"])
-def test_a_killed_calibration_is_brought_back_and_done_with_the_same_wish(two_libraries: Project, point: str) -> None:
+@pytest.mark.parametrize(
+    ("point", "state"),
+    [
+        ("claimed", State.RUNNING),  # the command died, and nobody says so of the job
+        ("calibration_sealed", State.PENDING),  # its child died, and the command gave the job back
+        ("calibration_decided", State.PENDING),
+    ],
+)
+def test_a_killed_calibration_is_brought_back_and_done_with_the_same_target(
+    two_libraries: Project, point: str, state: State
+) -> None:
     pid = os.fork()
     if pid == 0:
         with contextlib.suppress(BaseException):
@@ -348,8 +364,9 @@ def test_a_killed_calibration_is_brought_back_and_done_with_the_same_wish(two_li
             sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - ends with the process
             calibrate(two_libraries, **NOTHING)
         os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
-    assert job_of(two_libraries).status is State.RUNNING
+    ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert ended == (-signal.SIGKILL if state is State.RUNNING else 0)
+    assert job_of(two_libraries).status is state
     assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
     # Whoever takes it up next, without a target of their own.
     taken = calibrator(two_libraries).take(job_of(two_libraries).job_id)
@@ -361,7 +378,7 @@ def test_a_killed_calibration_is_brought_back_and_done_with_the_same_wish(two_li
 
 def test_one_that_is_taken_up_again_goes_by_all_that_it_was_asked_under(two_libraries: Project) -> None:
     asked = calibrator(two_libraries, detection__preset="classic", output__max_segments=1, **NOTHING)
-    asked.manifest.jobs.ask(asked._request(two_libraries.library), "asked for by a test")
+    asked.manifest.jobs.ask(request_of(asked, two_libraries.library), "asked for by a test")
     taken = calibrator(two_libraries).take(job_of(two_libraries).job_id)
     assert taken is not None and taken.applied is not None
     assert (taken.applied.preset, taken.applied.value) == ("classic", 100)
@@ -377,9 +394,9 @@ def test_one_that_cannot_be_understood_fails_by_name_and_the_next_is_done(
     two_libraries: Project, options: dict[str, Any]
 ) -> None:
     asked = calibrator(two_libraries, **NOTHING)
-    request = asked._request(two_libraries.library)
+    request = request_of(asked, two_libraries.library)
     asked.manifest.jobs.ask(replace(request, options=options), "asked for by a test")
-    asked.manifest.jobs.ask(asked._request(two_libraries.library.parent / "elsewhere"), "asked for by a test")
+    asked.manifest.jobs.ask(request_of(asked, two_libraries.library.parent / "elsewhere"), "asked for by a test")
     outcomes = {Path(job.library).name: outcome for job, outcome in calibrator(two_libraries).take_all()}
     assert isinstance(outcomes["library"], BadSettings)
     assert isinstance(outcomes["elsewhere"], Calibrated) and outcomes["elsewhere"].applied is not None
@@ -410,7 +427,7 @@ def test_where_the_setting_makes_no_difference_nothing_is_applied_and_the_other_
     fixed = {"detection__preset": "classic", "detection__rms_threshold": 9.0, "calibration__montage_s": 5}
     done = calibrator(two_libraries, **fixed).calibrate(two_libraries.library, "asked for by a test")
     assert done.applied is None
-    assert "sensitivity makes no difference here" in done.told and "--setting rms_threshold" in done.told
+    assert "sensitivity makes no difference here" in done.describe() and "--setting rms_threshold" in done.describe()
     found = done.result.artifact.read_json("calibration.json")
     assert (found["value"], [row["is_chosen"] for row in found["table"]].count(True)) == (None, 0)
     assert calibrator(two_libraries).manifest.calibrations.of_library(two_libraries.library) is None
@@ -471,15 +488,15 @@ def test_the_asset_calibrates_its_library_and_a_worker_that_was_warm_before_foll
 def test_a_calibration_that_waits_is_delivered_by_a_run_with_what_was_asked_of_it(launched: LaunchedProject) -> None:
     asked = load(flags={"calibration.values": "100"}).settings
     manifest = launched.manifest
-    request = Calibrator(asked, manifest)._request(launched.library)
+    request = handlers.CALIBRATION.request(launched.library, asked, manifest)
     manifest.jobs.ask(request, "asked for by a test")
     with launched.instance() as instance:
-        (due,) = due_runs(launched.settings, instance, datetime.now(UTC), CALIBRATION)
+        (due,) = due_runs(launched.settings, instance, datetime.now(UTC), handlers.CALIBRATION)
     assert due.partition_key == library_key(launched.library)
     assert launched.ends(launch(launched, due.tag)) is dg.DagsterRunStatus.SUCCESS
     assert materialized(launched)["value"] == 100
     with launched.instance() as instance:
-        assert due_runs(launched.settings, instance, datetime.now(UTC), CALIBRATION) == []
+        assert due_runs(launched.settings, instance, datetime.now(UTC), handlers.CALIBRATION) == []
 
 
 def test_without_a_wish_the_asset_makes_the_table_and_says_why_nothing_is_applied(launched: LaunchedProject) -> None:

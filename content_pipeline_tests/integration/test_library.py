@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from content_pipeline.definitions import build_definitions
-from content_pipeline.defs.resources import open_stage_context
 from content_pipeline.errors import LibraryOffline
 from content_pipeline.execution.run_context import RunContext
+from content_pipeline.execution.stage_context import open_stage_context
 from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.library.plan import Action
 from content_pipeline.library.recipe import recipe_of

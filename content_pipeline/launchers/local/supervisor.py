@@ -20,10 +20,12 @@ from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.errors import BadSettings, EnvironmentalError, PipelineError, printable
 from content_pipeline.execution.active_job import ActiveJob
-from content_pipeline.execution.admission import Admitted, NotYet, Refused, admit, is_whole
+from content_pipeline.execution.admission import Admission, Admitted, Decision, NotYet
 from content_pipeline.execution.assignment import Assignment, log_path
 from content_pipeline.execution.job_executor import JobExecutor
-from content_pipeline.execution.job_settings import JobSettings
+from content_pipeline.execution.job_kinds import handler_of_launch
+from content_pipeline.execution.job_kinds.handler import Refused, is_whole
+from content_pipeline.execution.job_settings import JobSettings, settings_of
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.manifest_identity import database_of, manifest_identity
 from content_pipeline.execution.names import parse_job_tag
@@ -43,6 +45,14 @@ from content_pipeline.settings import Settings, load
 ASK_AGAIN_S = 1.0
 HAND_OVER_S = 5.0
 WARN_AGAIN_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A launch that was admitted: its job, and what it is made with."""
+
+    job: Job | None
+    settings: Settings
 
 
 @dataclass
@@ -187,28 +197,35 @@ class Supervisor:
 
     def _try_to_start(self, one: _Waiting) -> None:
         launch = one.launch
-        try:
-            settings = self._settings_of(launch)
-            hash_of = partial(self._of_jobs.hash_of, settings=settings)
-            decision = self._executor.with_database_retry(
-                lambda: admit(launch, self._manifest, self._executor.id, hash_of)
-            )
-        except EnvironmentalError as error:
-            decision = NotYet(str(error))
-        except PipelineError as error:
-            decision = Refused(f"{error} {error.hint}")
-        except Exception as error:  # one launch that cannot be understood must not stop the others
-            logging.getLogger(__name__).exception("launch %s", launch)
-            decision = Refused(f"{type(error).__name__}: {error}")
-        match decision:
+        match self._decide(launch):
             case NotYet(why):
                 self._put_off(one, why)
             case Refused(why, needless):
                 del self._waiting[launch.run_id]
                 self._end(launch.run_id, f"Nothing to do: {why}." if needless else f"Refused: {why}.", needless)
-            case Admitted(job):
+            case Ready(job, settings):
                 del self._waiting[launch.run_id]
-                self._start(launch, job, self._of_jobs.of(job, settings))
+                self._start(launch, job, settings)
+
+    def _decide(self, launch: Launch) -> Ready | Refused | NotYet:
+        """Whether a launch can be executed now. One that cannot be understood must not stop the others."""
+        try:
+            settings = self._settings_of(launch)
+            decision = self._executor.with_database_retry(lambda: self._admit(launch, settings))
+        except EnvironmentalError as error:
+            return NotYet(str(error))
+        except PipelineError as error:
+            return Refused(f"{error} {error.hint}")
+        except Exception as error:
+            logging.getLogger(__name__).exception("launch %s", launch)
+            return Refused(f"{type(error).__name__}: {error}")
+        if isinstance(decision, Admitted):
+            return Ready(decision.job, settings_of(decision.job, settings))
+        return decision
+
+    def _admit(self, launch: Launch, settings: Settings) -> Decision:
+        config_hash_of = partial(self._of_jobs.hash_of, settings=settings)
+        return Admission(self._manifest, self._executor.id, settings, config_hash_of).admit(launch)
 
     def _settings_of(self, launch: Launch) -> Settings:
         """As they are now where the run was launched: an edited settings file counts from the next run on."""
@@ -229,7 +246,7 @@ class Supervisor:
         return settings.model_copy(update=places)
 
     def _start(self, launch: Launch, job: Job | None, settings: Settings) -> None:
-        log = log_path(settings, f"run-{launch.run_id}")
+        log, handler = log_path(settings, f"run-{launch.run_id}"), handler_of_launch(launch)
         assignment = Assignment(
             name=launch.run_id,
             subject=Path(launch.job_name if job is None else job.subject),
@@ -237,7 +254,7 @@ class Supervisor:
             run_id=launch.run_id,
             partition_key=launch.partition_key,
             cores=self._cores(),
-            whole=is_whole(launch),
+            whole=handler is None or is_whole(handler, launch),
         )
         pid = self._executor.start(assignment, settings, self._of_jobs.runs_with(settings), log)
         self._started[launch.run_id] = self._launch_queue.note_child(launch, self._executor.id, pid, log)

@@ -69,15 +69,16 @@ CASES = [
 def test_the_end_of_a_child_decides(
     manifest: Manifest, messages: tuple[Message, ...], do: object, crash: str | None, decision: Decision
 ) -> None:
-    found = active(claimed(manifest), *messages)
+    job = claimed(manifest)
+    found = active(job, *messages)
     assert callable(do)
     do(found)
-    assert decide(found, crash) == decision
+    assert decide(found, job, crash) == decision
 
 
 def test_a_run_of_picked_stages_does_not_end_its_job(manifest: Manifest) -> None:
-    found = active(claimed(manifest), *ALL_FINISHED, SUCCEEDED, whole=False)
-    assert isinstance(decide(found, None), Release)
+    job = claimed(manifest)
+    assert isinstance(decide(active(job, *ALL_FINISHED, SUCCEEDED, whole=False), job, None), Release)
 
 
 @pytest.mark.parametrize(

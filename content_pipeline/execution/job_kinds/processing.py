@@ -1,0 +1,183 @@
+"""Processing: a recording is brought up to date, from its fingerprint to its montage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from content_pipeline import job_kinds
+from content_pipeline.errors import BadSettings, LibraryOffline, MissingFile, printable
+from content_pipeline.execution.job_kinds.handler import Dispatch, Prepared, Refused, is_whole
+from content_pipeline.execution.launch import Launch
+from content_pipeline.execution.messages import Identified, WorkEnded
+from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS
+from content_pipeline.execution.report import Report
+from content_pipeline.execution.reporter import PipeReporter
+from content_pipeline.execution.rescue import current_job
+from content_pipeline.failpoints import reached
+from content_pipeline.library.identify import identify, likely_key
+from content_pipeline.library.plan import OWN_COPIES
+from content_pipeline.library.recipe import recipe_of
+from content_pipeline.library.space import check_space
+from content_pipeline.manifest.job_filter import JobFilter
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.model import Job, JobRequest, JobResult
+from content_pipeline.manifest.videos import KnownVideo
+from content_pipeline.settings import Settings
+from content_pipeline.settings.job_options import JobOptions, settings_for
+from content_pipeline.stage import VIDEO_STAGES
+from content_pipeline.stages.context import StageContext
+
+BY_HAND = "a run was started by hand"
+SHOWN_FACTS = ("highlights", "events", "clips", "montage_s", "track", "tracks")
+
+
+class ProcessingHandler:
+    kind = job_kinds.PROCESSING
+    dagster_job = PROCESS_VIDEO
+    partitions = VIDEO_PARTITIONS
+    stages = VIDEO_STAGES
+    dispatch = Dispatch(
+        sensor="dispatch_jobs",
+        interval_s=5,
+        description="Requests a run for each job that is due, a few at a time; the other jobs wait in the manifest.",
+        nothing_due="No job is due, or enough runs are open.",
+    )
+    needs_run = True
+    goes_with_file = True
+
+    def partition_key(self, job: Job, manifest: Manifest) -> str:
+        with _offline_library_named(job):
+            return likely_key(Path(job.subject), Path(job.library), manifest.videos)
+
+    def settings_of(self, job: Job, settings: Settings) -> Settings:
+        return settings_for(job.options, settings)
+
+    def config_hash(self, settings: Settings) -> str | None:
+        return recipe_of(settings).config_hash
+
+    # --- a run that a person started
+
+    def job_by_hand(self, launch: Launch, settings: Settings, manifest: Manifest) -> Job | Refused:
+        key = str(launch.partition_key)
+        jobs = manifest.jobs.list(JobFilter(video_key=key))
+        current = [again for job in jobs if (again := current_job(manifest, job.job_id)) is not None]
+        if manifest.breakers.all():
+            manifest.breakers.close()  # a person asks for it: try at once, and pause again if need be
+        if not current:
+            return _enqueued(key, manifest)
+        running = next((job for job in current if job.status is State.RUNNING), None)
+        if running is not None:
+            return Refused(
+                f"{key} is already being processed by run {running.run_id} (worker {running.worker_id}); "
+                f"wait for it, or stop it with `content-ai queue cancel {running.job_id}`"
+            )
+        job = current[0]
+        if job.status in (State.CANCELLED, State.DISCARDED) and not is_whole(self, launch):
+            return Refused(f"{key} is {job.status}; run `content-ai queue resume {job.job_id}` first")
+        _back_to_work(job, manifest)
+        return job
+
+    # --- in the child
+
+    def prepare(self, job: Job, settings: Settings, manifest: Manifest, reporter: PipeReporter) -> Prepared:
+        settings_for(job.options, settings)  # what cannot be understood is refused before anything is done
+        video = _identify(job, manifest, reporter.alive)
+        reached("identified")
+        check_space(video.size_bytes, settings)
+        reporter.send(Identified(video.key, video.size_bytes))
+        return Prepared(video.key, f"{printable(video.path)} is the video {video.key}", video.key)
+
+    def execute(self, context: StageContext, job: Job, manifest: Manifest) -> None:
+        raise NotImplementedError("a video is processed in a run of Dagster")
+
+    def end(self, ended: WorkEnded, job: Job, manifest: Manifest) -> WorkEnded:
+        content = manifest.videos.at(Path(job.subject))
+        return ended if content is None else replace(ended, quick=content.quick, full=content.full)
+
+    # --- in the parent
+
+    def is_complete(self, report: Report) -> bool:
+        """Every stage was heard of, and where its outputs are."""
+        return set(self.stages) <= set(report.stage_keys) and self.stages[-1] in report.finished
+
+    def commit(self, report: Report, job: Job, manifest: Manifest) -> bool:
+        manifest.jobs.succeed(job.lease, _result(report, job), job)
+        return True
+
+    def describe_request(self, job: Job) -> Iterator[str]:
+        if job.options is not None:
+            try:
+                options = JobOptions.from_json(job.options)
+            except BadSettings as error:
+                yield str(error)
+                return
+            values = ", ".join(f"{key} {value}" for key, value in options.settings.items())
+            yield f"asked for: output folder {printable(options.output_dir)}; {values or 'default settings'}"
+        if job.force_id is not None:
+            yield "forced: nothing older is reused"
+
+
+def _enqueued(key: str, manifest: Manifest) -> Job | Refused:
+    """The job of a video that is known but has none: it was cleared, or never enqueued."""
+    paths = manifest.videos.with_key(key)
+    if not paths:
+        return Refused(f"no file is known for the video {key}; watch its folder, or run `content-ai process` on it")
+    manifest.jobs.enqueue([JobRequest(str(paths[0].path), str(paths[0].root), video_key=key)])
+    job = manifest.jobs.find(job_kinds.PROCESSING, str(paths[0].path))
+    return Refused(f"the job of {key} was removed at this moment; try again") if job is None else job
+
+
+def _back_to_work(job: Job, manifest: Manifest) -> None:
+    job_filter = JobFilter(job_ids=[job.job_id], if_possible=True)
+    match job.status:
+        case State.SUCCEEDED:
+            manifest.jobs.mark_dirty(job_filter, BY_HAND)
+        case State.FAILED:
+            manifest.jobs.retry(job_filter, BY_HAND)
+        case State.CANCELLED | State.DISCARDED:
+            manifest.jobs.resume(job_filter)
+        case State.PENDING | State.DIRTY | State.RUNNING:
+            pass
+
+
+@contextmanager
+def _offline_library_named(job: Job) -> Iterator[None]:
+    """A recording that is missing together with its whole library is not gone: the library is offline."""
+    try:
+        yield
+    except MissingFile as error:
+        if not Path(job.library).is_dir():
+            raise LibraryOffline(f"{printable(job.library)} does not exist") from error
+        raise
+
+
+def _identify(job: Job, manifest: Manifest, alive: Callable[[], None]) -> KnownVideo:
+    with _offline_library_named(job):
+        return identify(Path(job.subject), Path(job.library), manifest.videos, alive)
+
+
+def _result(report: Report, job: Job) -> JobResult:
+    assert report.ended is not None and report.latest is not None, "only what ended well is committed"
+    outputs = dict(report.latest.outputs)
+    return JobResult(
+        video_key=report.key,
+        input_hash_quick=report.ended.quick,
+        input_hash_full=report.ended.full,
+        input_size=report.input_bytes,
+        # A calibration may have been applied since the job was claimed.
+        config_hash=job.config_hash if report.config_hash is None else report.config_hash,
+        stage_keys=report.stage_keys,
+        output_files=list(outputs),
+        output_hashes=outputs,
+        results={
+            "facts": {name: report.facts.get(name) for name in SHOWN_FACTS},
+            "output_stats": dict(report.ended.output_stats),
+            "notes": list(report.latest.notes),
+            OWN_COPIES: True,
+        },
+        cost=report.cost,
+    )
