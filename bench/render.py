@@ -44,7 +44,7 @@ def _load_ours() -> None:
 
 def _montage(recording: Path, mode: Literal["copy", "smart", "encode"], target: Path) -> float:
     from content_pipeline.media.probe import probe
-    from content_pipeline.media.render.clip import render_clip
+    from content_pipeline.media.render.clip import ClipOrder, render_clip
     from content_pipeline.media.render.join import join
     from content_pipeline.media.render.verify import verify_montage
     from content_pipeline.media.source import open_source
@@ -52,11 +52,12 @@ def _montage(recording: Path, mode: Literal["copy", "smart", "encode"], target: 
     from content_pipeline.settings import LimitSettings, RenderSettings
 
     render, limits = RenderSettings(mode=mode), LimitSettings()
+    clip_paths = [target.with_suffix(f".{number}.nut") for number in range(len(SPANS))]
     with open_source(recording) as source:
         info = probe(source)
         clips = [
-            render_clip(source, info, 0, Span(*span), mode, render, limits, target.with_suffix(f".{number}.nut"))
-            for number, span in enumerate(SPANS)
+            render_clip(ClipOrder(source, info, 0, Span(*span), mode, render, limits, clip_path))
+            for span, clip_path in zip(SPANS, clip_paths, strict=True)
         ]
     joined = join(clips, render, target)
     verify_montage(joined, None if mode == "copy" else sum(end_s - start_s for start_s, end_s in SPANS))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from content_pipeline.artifacts import Draft
-from content_pipeline.media.render.clip import Clip, Mode, render_clip
+from content_pipeline.media.render.clip import Clip, ClipOrder, Mode, render_clip
 from content_pipeline.media.render.encoding import FrameSize
 from content_pipeline.media.render.join import Cut, join
 from content_pipeline.media.render.join import Montage as Joined
@@ -77,7 +77,7 @@ def cut_clip(context: StageContext, request: ClipRequest, report: Callable[[floa
     def make(draft: Draft) -> None:
         settings, target = context.settings, draft.path(CLIP_NAME)
         with context.open_content(content.video_key, content.full) as source:
-            clip = render_clip(
+            order = ClipOrder(
                 source,
                 content.info,
                 request.track,
@@ -86,9 +86,9 @@ def cut_clip(context: StageContext, request: ClipRequest, report: Callable[[floa
                 settings.render,
                 settings.limits,
                 target,
-                report,
                 request.size,
             )
+            clip = render_clip(order, report)
         draft.facts = clip.as_json()
 
     result = obtain(context, "clip", request.key(context), make)

@@ -68,143 +68,148 @@ class Clip:
 
 
 @dataclass(frozen=True)
-class _Order:
-    """One clip to make: from what, how, and into which file."""
+class ClipOrder:
+    """One clip to make: from what, how, and into which file.
+
+    `size` is for `encode`: what pictures of mixed recordings are fitted into.
+    """
 
     source: Source
-    container: InputContainer
     info: MediaInfo
     audio_track: int | None
-    surveyed: Survey
     span: Span
-    settings: RenderSettings
+    mode: Mode
+    render: RenderSettings
+    limits: LimitSettings
     target: Path
+    size: FrameSize | None = None
 
     @property
     def name(self) -> str:
         return printable(self.source.path)
 
 
-def render_clip(
-    source: Source,
-    info: MediaInfo,
-    audio_track: int | None,
-    span: Span,
-    mode: Mode,
-    settings: RenderSettings,
-    limits: LimitSettings,
-    target: Path,
-    progress: Callable[[float], None] | None = None,
-    size: FrameSize | None = None,
-) -> Clip:
-    """Cut one span into a file. `size` is for `encode`: what pictures of mixed recordings are fitted into.
+@dataclass(frozen=True)
+class _Recording:
+    """The recording of an order: opened, and surveyed around the span."""
 
-    Raises `CorruptMedia` when data inside the span is missing; nothing is left at `target` then.
-    """
-    with source.container() as container:
-        surveyed = survey(container, source, info, span)
-        span = _with_pictures(source, surveyed, span)
-        order = _Order(source, container, info, audio_track, surveyed, span, settings, target)
+    container: InputContainer
+    surveyed: Survey
+
+
+@dataclass(frozen=True)
+class _Pictures:
+    """What was written of the pictures: which span, how long they are shown, and how many are damaged."""
+
+    span: Span
+    ticks: int
+    damaged: int
+
+
+def render_clip(order: ClipOrder, progress: Callable[[float], None] | None = None) -> Clip:
+    """Cut one span into a file. Raises `CorruptMedia` when data inside the span is missing; no file is left then."""
+    with order.source.container() as container:
+        surveyed = survey(container, order.source, order.info, order.span)
+        recording = _Recording(container, surveyed)
+        order = replace(order, span=_with_pictures(order, surveyed))
         try:
-            clip = _encode(order, limits, progress, size) if mode == "encode" else _cut(order, mode)
-            source.check_unchanged()
+            clip = _encode(order, recording, progress) if order.mode == "encode" else _cut(order, recording)
+            order.source.check_unchanged()
         except BaseException:
-            target.unlink(missing_ok=True)
+            order.target.unlink(missing_ok=True)
             raise
     if progress is not None:
         progress(1.0)
     return clip
 
 
-def _with_pictures(source: Source, surveyed: Survey, span: Span) -> Span:
+def _with_pictures(order: ClipOrder, surveyed: Survey) -> Span:
     """A recording's sound may outlast its pictures: a clip ends with the pictures."""
+    span = order.span
     end_s = min(span.end_s, surveyed.time_s(surveyed.end_pts)) if surveyed.at_end else span.end_s
     if end_s <= span.start_s:
-        raise CorruptMedia(f"{printable(source.path)}: no picture between {span.start_s:.2f} and {span.end_s:.2f} s")
+        raise CorruptMedia(f"{order.name}: no picture between {span.start_s:.2f} and {span.end_s:.2f} s")
     return Span(span.start_s, end_s)
 
 
-def _cut(order: _Order, mode: Literal["copy", "smart"]) -> Clip:
+def _cut(order: ClipOrder, recording: _Recording) -> Clip:
     """Copy packets; for `smart`, encode the edges."""
-    surveyed, span = order.surveyed, order.span
-    plan = plan_copy(surveyed, span) if mode == "copy" else plan_smart(surveyed, span)
+    surveyed, span = recording.surveyed, order.span
+    plan = plan_copy(surveyed, span) if order.mode == "copy" else plan_smart(surveyed, span)
     if plan is None or not surveyed.timed:
         raise CorruptMedia(f"{order.name}: no keyframe to cut at near {span.start_s:.2f} s; use render.mode encode")
-    real = Span(surveyed.time_s(plan.start), surveyed.time_s(plan.end))
-    with ClipWriter.open(order.target) as writer:
-        cutter = Cutter(order.container, order.info, surveyed, plan, order.settings)
-        writer.add_video(cutter.stream, cutter.sets, surveyed.time_base)
-        kind = _add_sound(order, writer, copied=True)
-        cutter.write_to(writer)
-        report = _write_sound(order, kind, real, writer)
     damaged = sum(stamp.damaged for stamp in surveyed.stamps[plan.copy_from : plan.copy_to])
-    return _clip(order, mode, real, plan.end - plan.start, writer, kind, report, damaged)
+    shown = Span(surveyed.time_s(plan.start), surveyed.time_s(plan.end))
+    pictures = _Pictures(shown, plan.end - plan.start, damaged)
+    with ClipWriter.open(order.target) as writer:
+        cutter = Cutter(recording.container, order.info, surveyed, plan, order.render)
+        writer.add_video(cutter.stream, cutter.sets, surveyed.time_base)
+        kind = _add_sound(order, recording, writer)
+        cutter.write_to(writer)
+        report = _write_sound(order, recording, kind, shown, writer)
+    _check_holes(order, recording, report, shown)
+    return _clip(order, writer, pictures, kind, report)
 
 
-def _encode(
-    order: _Order, limits: LimitSettings, progress: Callable[[float], None] | None, size: FrameSize | None
-) -> Clip:
+def _encode(order: ClipOrder, recording: _Recording, progress: Callable[[float], None] | None) -> Clip:
     """Encode the pictures to the contract, and decode the sound; the join encodes that, once for all clips."""
-    wanted = EncodeOrder(order.source, order.info, order.surveyed, order.span, order.settings, limits, size)
-    with encoded_pictures(wanted, order.target, progress) as made, ClipWriter.open(order.target) as writer:
-        made.write_to(writer, lambda: _add_sound(order, writer, copied=False))
-        ticks = round(writer.pictures / (frame_rate(order.settings) * writer.time_base))
-        real = Span(order.span.start_s, order.span.start_s + float(ticks * writer.time_base))
+    encode_order = EncodeOrder(
+        order.source, order.info, recording.surveyed, order.span, order.render, order.limits, order.size
+    )
+    with encoded_pictures(encode_order, order.target, progress) as encoded, ClipWriter.open(order.target) as writer:
+        encoded.write_to(writer, lambda: _add_sound(order, recording, writer))
+        ticks = round(writer.pictures / (frame_rate(order.render) * writer.time_base))
+        shown = Span(order.span.start_s, order.span.start_s + float(ticks * writer.time_base))
         kind: SoundKind | None = None if order.audio_track is None else "pcm"
-        report = _write_sound(order, kind, real, writer)
-    return _clip(order, "encode", real, ticks, writer, kind, report, made.damaged)
+        report = _write_sound(order, recording, kind, shown, writer)
+    _check_holes(order, recording, report, shown)
+    return _clip(order, writer, _Pictures(shown, ticks, encoded.damaged), kind, report)
 
 
 def _clip(
-    order: _Order,
-    mode: Mode,
-    span: Span,
-    ticks: int,
-    writer: ClipWriter,
-    kind: SoundKind | None,
-    report: sound.SoundReport,
-    damaged: int,
+    order: ClipOrder, writer: ClipWriter, pictures: _Pictures, kind: SoundKind | None, report: sound.SoundReport
 ) -> Clip:
-    """What was written, once it is known to have no holes."""
-    _check_holes(order, report, span)
+    """What was written."""
     return Clip(
         path=order.target,
-        span=span,
-        mode=mode,
+        span=pictures.span,
+        mode=order.mode,
         time_base=writer.time_base,
-        ticks=ticks,
+        ticks=pictures.ticks,
         pictures=writer.pictures,
         delay=writer.delay,
         picture_format=writer.picture_format,
         sound=kind,
         sound_header=writer.sound_header if kind == "aac" else "",
-        damaged=damaged + report.damaged,
+        damaged=pictures.damaged + report.damaged,
     )
 
 
-def _add_sound(order: _Order, writer: ClipWriter, *, copied: bool) -> SoundKind | None:
+def _add_sound(order: ClipOrder, recording: _Recording, writer: ClipWriter) -> SoundKind | None:
     """Announce the clip's sound; a file's streams must be known before its first packet."""
     if order.audio_track is None:
         return None
-    stream = order.container.streams.audio[order.audio_track]
-    if copied and sound.kind_for(stream) == "aac":
+    stream = recording.container.streams.audio[order.audio_track]
+    if order.mode != "encode" and sound.kind_for(stream) == "aac":
         writer.add_aac(stream)
         return "aac"
-    writer.add_pcm(order.settings.audio_rate_hz, order.settings.audio_channels)
+    writer.add_pcm(order.render.audio_rate_hz, order.render.audio_channels)
     return "pcm"
 
 
-def _write_sound(order: _Order, kind: SoundKind | None, span: Span, writer: ClipWriter) -> sound.SoundReport:
+def _write_sound(
+    order: ClipOrder, recording: _Recording, kind: SoundKind | None, span: Span, writer: ClipWriter
+) -> sound.SoundReport:
     if order.audio_track is None or kind is None:
         return sound.SoundReport()
     if kind == "aac":
-        return sound.write_aac(order.container, order.info, order.audio_track, span, writer)
-    return sound.write_pcm(order.container, order.info, order.audio_track, span, order.settings, writer)
+        return sound.write_aac(recording.container, order.info, order.audio_track, span, writer)
+    return sound.write_pcm(recording.container, order.info, order.audio_track, span, order.render, writer)
 
 
-def _check_holes(order: _Order, report: sound.SoundReport, span: Span) -> None:
+def _check_holes(order: ClipOrder, recording: _Recording, report: sound.SoundReport, span: Span) -> None:
     """Picture and sound missing at the same time: that part of the file is lost."""
-    for picture_hole in order.surveyed.holes:
+    for picture_hole in recording.surveyed.holes:
         for sound_hole in report.holes:
             lost_s = picture_hole.overlap_s(sound_hole)
             if lost_s > sound.HOLE_S and span.overlap_s(picture_hole) > sound.HOLE_S:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from content_pipeline.library.keys import library_key
 from content_pipeline.manifest.model import ClaimRequest, JobRequest, JobResult
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.media.probe import probe
-from content_pipeline.media.render.clip import render_clip
+from content_pipeline.media.render.clip import Clip, ClipOrder, render_clip
 from content_pipeline.media.source import open_source
 from content_pipeline.settings import Settings, load
 from content_pipeline.stages import clips
@@ -195,10 +196,10 @@ def test_a_video_found_damaged_while_cutting_makes_room_for_another(
 ) -> None:
     cut = render_clip
 
-    def cut_or_fail(source: Any, *rest: Any, **more: Any) -> Any:
-        if source.path.name == "wide.mp4":
+    def cut_or_fail(order: ClipOrder, progress: Callable[[float], None]) -> Clip:
+        if order.source.path.name == "wide.mp4":
             raise CorruptMedia("a hole")
-        return cut(source, *rest, **more)
+        return cut(order, progress)
 
     monkeypatch.setattr(clips, "render_clip", cut_or_fail)
     result = library.make(best_of__max_segments=1)

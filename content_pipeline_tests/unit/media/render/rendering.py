@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from content_pipeline.media.probe import MediaInfo, probe
-from content_pipeline.media.render.clip import Clip, Mode, render_clip
+from content_pipeline.media.render.clip import Clip, ClipOrder, Mode, render_clip
+from content_pipeline.media.render.encoding import FrameSize
 from content_pipeline.media.render.join import Montage, join
 from content_pipeline.media.render.render_mode import Choice, choose
 from content_pipeline.media.render.verify import verify_montage
@@ -37,7 +38,7 @@ def render(
         info = probe(source)
         choice = choose(source, info, spans, settings)
         clips = tuple(
-            render_clip(source, info, track, span, choice.mode, settings, LIMITS, folder / f"{index}.nut")
+            render_clip(ClipOrder(source, info, track, span, choice.mode, settings, LIMITS, folder / f"{index}.nut"))
             for index, span in enumerate(spans)
         )
     montage = join(clips, settings, folder / "montage.mp4")
@@ -46,12 +47,12 @@ def render(
     return Rendered(choice, info, clips, montage)
 
 
-def clip(path: Path, span: Span, mode: Mode, target: Path, settings: RenderSettings = FAST, **more: object) -> Clip:
+def clip(path: Path, span: Span, mode: Mode, target: Path, size: FrameSize | None = None) -> Clip:
     """One clip of a recording's first track."""
     with open_source(path) as source:
         info = probe(source)
         track = 0 if info.audio else None
-        return render_clip(source, info, track, span, mode, settings, LIMITS, target, **more)  # type: ignore[arg-type]
+        return render_clip(ClipOrder(source, info, track, span, mode, FAST, LIMITS, target, size))
 
 
 @cache

@@ -7,7 +7,7 @@ import av
 import pytest
 
 from content_pipeline.media.probe import probe
-from content_pipeline.media.render.clip import Clip, render_clip
+from content_pipeline.media.render.clip import Clip, ClipOrder, render_clip
 from content_pipeline.media.render.encoding import FrameSize
 from content_pipeline.media.render.join import Montage, join
 from content_pipeline.media.render.verify import verify_montage
@@ -86,6 +86,7 @@ def test_progress_of_an_encode_rises_to_one(sample_folder: Path, tmp_path: Path)
     path = samples.recording(sample_folder, "plain.mp4")
     with open_source(path) as source:
         info = probe(source)
-        render_clip(source, info, 0, Span(1, 7), "encode", FAST, LIMITS, tmp_path / "clip.nut", seen.append)
+        order = ClipOrder(source, info, 0, Span(1, 7), "encode", FAST, LIMITS, tmp_path / "clip.nut")
+        render_clip(order, seen.append)
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
