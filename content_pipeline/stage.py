@@ -17,6 +17,9 @@ Subject = Literal["video", "library"]
 class StageSpec:
     """`reads`: the settings, as `section` or `section.key`, that its output depends on; `ignores`: exceptions.
 
+    `added` holds settings that came later, with the value at which the stage does what it did before there was one:
+    at that value they are not part of its key, so that what was made before is still found.
+
     `part_of` names the stage that a part belongs to, which is no step of its own. `time_share` is how much of a
     video's processing time it takes, roughly; it is used for progress bars only.
     """
@@ -27,6 +30,7 @@ class StageSpec:
     depends_on: tuple[StageName, ...] = ()
     reads: tuple[str, ...] = ()
     ignores: tuple[str, ...] = ()
+    added: tuple[tuple[str, object], ...] = ()
     part_of: StageName | None = None
     time_share: float = 1.0
 
@@ -34,6 +38,10 @@ class StageSpec:
         if key in self.ignores:
             return False
         return any(key == prefix or key.startswith(prefix + ".") for prefix in self.reads)
+
+    def depends_on_setting(self, key: str, value: object) -> bool:
+        """Whether a setting with this value is part of the stage's key."""
+        return self.reads_setting(key) and (key, value) not in self.added
 
 
 # How long an encode may take decides whether it ends, never what it makes.
@@ -47,6 +55,7 @@ STAGES: tuple[StageSpec, ...] = (
         version=3,
         depends_on=("fingerprint",),
         reads=("energy", "detection.hpss_margin"),
+        added=(("energy.engine", "streaming"),),
         time_share=0.6,
     ),
     StageSpec(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from content_pipeline.cli.main import EXIT_FAILURE
@@ -11,11 +13,20 @@ from content_pipeline.services import health
 
 
 @click.command()
+@click.option(
+    "--verify",
+    "recording",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Also measure this recording with librosa, and compare. Slow, and needs memory for the whole recording.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @settings_options
-def doctor(as_json: bool, config_file: str | None, state_dir: str | None, assignments: tuple[str, ...]) -> int:
+def doctor(
+    recording: str | None, as_json: bool, config_file: str | None, state_dir: str | None, assignments: tuple[str, ...]
+) -> int:
     """Check that this machine has everything that is needed."""
-    document = health.examine(resolve(config_file, state_dir, assignments).settings)
+    settings = resolve(config_file, state_dir, assignments).settings
+    document = health.examine(settings, None if recording is None else Path(recording))
     if as_json:
         print_document(document)
     else:

@@ -76,7 +76,12 @@ def _changed(stage: StageName, before: Recipe, now: Recipe) -> str:
     for name in parts_of(stage):
         if before.versions.get(name) != now.versions[name]:
             parts.append(f"code version {before.versions.get(name)} -> {now.versions[name]}")
-        old, new = before.settings.get(name, {}), now.settings[name]
-        told = {key: f"{key} {old.get(key)} -> {new[key]}" for key in new if old.get(key) != new[key]}
-        parts += [f"{text} (calibration)" if key in now.calibrated else text for key, text in told.items()]
+        old, new = (_with_added(name, recipe.settings.get(name, {})) for recipe in (before, now))
+        changed = {key: f"{key} {old.get(key)} -> {new.get(key)}" for key in old | new if old.get(key) != new.get(key)}
+        parts += [f"{text} (calibration)" if key in now.calibrated else text for key, text in changed.items()]
     return ", ".join(dict.fromkeys(parts))
+
+
+def _with_added(stage: StageName, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stage reads, with the settings that its key leaves out."""
+    return {**dict(spec_of(stage).added), **settings}

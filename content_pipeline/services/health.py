@@ -32,8 +32,11 @@ class HealthDocument(DocumentList[Finding]):
         return all(finding.verdict != "problem" for finding in self.root)
 
 
-def examine(settings: Settings) -> HealthDocument:
-    """Every check answers; one that breaks is itself a problem found."""
+def examine(settings: Settings, recording: Path | None = None) -> HealthDocument:
+    """Every check answers; one that breaks is itself a problem found.
+
+    With a `recording`, its curves are also compared with those of librosa.
+    """
     findings: list[Finding] = []
     checks: dict[str, Callable[[Settings], tuple[Judgement, str]]] = {
         "python": _python,
@@ -46,6 +49,8 @@ def examine(settings: Settings) -> HealthDocument:
         "manifest": _manifest,
         "dagster": _dagster,
     }
+    if recording is not None:
+        checks["energy"] = lambda given: _energy(recording, given)
     for name, check in checks.items():
         try:
             verdict, detail = check(settings)
@@ -53,6 +58,15 @@ def examine(settings: Settings) -> HealthDocument:
             verdict, detail = "problem", f"{type(error).__name__}: {error}"
         findings.append(Finding(name=name, verdict=verdict, detail=detail))
     return HealthDocument(tuple(findings))
+
+
+def _energy(recording: Path, settings: Settings) -> tuple[Judgement, str]:
+    from content_pipeline.media.curves.librosa_engine import TOLERANCE, compare_engines
+
+    compared = compare_engines(recording, settings)
+    figures = ", ".join(f"{curve} {difference:.1e}" for curve, difference in compared.differences.items())
+    detail = f"largest difference from librosa in {counted(compared.frames, 'frame')}: {figures}"
+    return ("ok", detail) if compared.agree else ("problem", f"{detail}; at most {TOLERANCE:g} is allowed")
 
 
 def _python(_settings: Settings) -> tuple[Judgement, str]:

@@ -46,9 +46,17 @@ class LibrarySettings(Group):
     )
 
 
+Engine = Literal["streaming", "librosa"]
+
+
 class EnergySettings(Group):
     """How the sound is turned into curves."""
 
+    engine: Engine = Field(
+        "streaming",
+        description="`streaming` (fast, constant memory) or `librosa`, the reference: the same curves, "
+        "25 times slower, in memory that grows with the length of the recording.",
+    )
     track: Literal["loudest", "all"] | Annotated[int, Field(ge=0)] = Field(
         "loudest",
         description="Audio track to analyse: `loudest`, a number (0 is track 1), or `all` (analyses all, uses the "
@@ -273,7 +281,7 @@ class Settings(Group):
     def read_by(self, stage: StageName) -> dict[str, Any]:
         """The values this stage reads, as `section.key` -> JSON value."""
         flat = flatten(self.model_dump(mode="json"))
-        return {key: flat[key] for key in sorted(flat) if spec_of(stage).reads_setting(key)}
+        return {key: flat[key] for key in sorted(flat) if spec_of(stage).depends_on_setting(key, flat[key])}
 
     @property
     def manifest_url(self) -> DatabaseUrl:

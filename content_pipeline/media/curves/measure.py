@@ -11,10 +11,12 @@ from content_pipeline.errors import BadSettings, CorruptMedia, NoAudio, counted,
 from content_pipeline.media.audio.loudest_track import loudest_track
 from content_pipeline.media.audio.mono_blocks import AudioReport
 from content_pipeline.media.curves.model import Curves
+from content_pipeline.media.curves.track_task import TrackTask
 from content_pipeline.media.damage import packets, until_damage
 from content_pipeline.media.probe import MediaInfo, probe
 from content_pipeline.media.source import Source, open_source
 from content_pipeline.settings import EnergySettings, Settings
+from content_pipeline.settings.model import Engine
 
 Progress = Callable[[float], None]
 
@@ -49,7 +51,8 @@ def measure(
     reports: dict[int, AudioReport] = {}
     for done, track in enumerate(chosen):
         share = _Throttled(progress, done / len(chosen), 1 / len(chosen))
-        tracks[track], reports[track] = _measure_track(source, info, track, hpss_margin, share, processes)
+        task = TrackTask(source, info, track, hpss_margin, share)
+        tracks[track], reports[track] = _measure_track(task, settings.engine, processes)
         check_complete(source, info, reports[track], settings.max_missing_share)
     return Energy(tracks, primary, reports)
 
@@ -78,14 +81,28 @@ def _choose(source: Source, info: MediaInfo, settings: EnergySettings) -> tuple[
     return loudest, list(range(count)) if settings.track == "all" else [loudest]
 
 
-def _measure_track(
-    source: Source, info: MediaInfo, track: int, hpss_margin: tuple[float, float], progress: _Throttled, processes: int
-) -> tuple[Curves, AudioReport]:
-    from content_pipeline.media.curves.parallel_energy import TrackTask, measure_in_parts, measure_whole
+def _measure_track(task: TrackTask, engine: Engine, processes: int) -> tuple[Curves, AudioReport]:
+    from content_pipeline.media.curves import parallel_energy
 
-    task = TrackTask(source, info, track, hpss_margin[1], progress)
-    whole = measure_in_parts(task, processes) if processes > 1 else None
-    return measure_whole(task) if whole is None else whole
+    if engine == "librosa":
+        return _measure_by_librosa(task)
+    whole = parallel_energy.measure_in_parts(task, processes) if processes > 1 else None
+    return parallel_energy.measure_whole(task) if whole is None else whole
+
+
+def _measure_by_librosa(task: TrackTask) -> tuple[Curves, AudioReport]:
+    """All samples at once, as librosa wants them."""
+    import numpy as np
+
+    from content_pipeline.media.audio.mono_blocks import MonoBlocks
+    from content_pipeline.media.curves.librosa_engine import librosa_curves
+
+    blocks = MonoBlocks(task.source, task.info, task.track)
+    pieces = list(blocks)
+    samples = np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
+    curves = librosa_curves(samples, task.hpss_margin)
+    task.progress(1.0)
+    return curves, blocks.report
 
 
 class _Throttled:

@@ -23,8 +23,7 @@ from content_pipeline.media.curves.model import (
     Curves,
 )
 from content_pipeline.media.curves.separation import CurveStream
-from content_pipeline.media.probe import MediaInfo
-from content_pipeline.media.source import Source
+from content_pipeline.media.curves.track_task import TrackTask
 from content_pipeline.system.child_process import ChildProcess, Send
 
 RUN_UP_S = 3.0  # more than the 40 frames that medians and windows reach, and than the resampler remembers
@@ -36,22 +35,6 @@ class _Uncertain(Exception):
 
 
 Measured = tuple[Curves, AudioReport]
-
-
-@dataclass(frozen=True)
-class TrackTask:
-    """What to measure, and whom to tell how far it has come."""
-
-    source: Source
-    info: MediaInfo
-    track: int
-    percussive_margin: float
-    progress: Callable[[float], None]
-
-    @property
-    def duration_s(self) -> float:
-        declared_s = self.info.audio[self.track].declared_duration_s
-        return self.info.duration_s if declared_s is None else max(declared_s, self.info.duration_s)
 
 
 @dataclass(frozen=True)
@@ -115,7 +98,7 @@ def _measure(task: TrackTask, part: Part) -> Measured:
     start = part.start_s * SAMPLE_RATE_HZ
     skip = -start % HOP_SAMPLES  # frames of all parts stand on the same grid
     expected = (task.duration_s if part.end_s is None else part.end_s) * SAMPLE_RATE_HZ - start
-    stream = CurveStream(task.percussive_margin, expected_samples=expected)
+    stream = CurveStream(task.hpss_margin[1], expected_samples=expected)
     seen = 0
     for block in blocks:
         seen += len(block)

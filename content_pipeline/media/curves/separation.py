@@ -43,13 +43,13 @@ _CODE_SHIFT = 14
 _FLOOR_CODE = int(_FLOOR.view(np.uint32)) >> _CODE_SHIFT
 
 # Of white noise about half the power lies below min(power, median): this makes its broadband level equal its RMS.
-_NOISE_SHARE = 0.528
-_BROADBAND_SCALE = 2.0 / (FRAME_SAMPLES * _HANN_POWER * _NOISE_SHARE * _SCALE**2)
-_SILENT_LEVEL = 1e-9  # what the floor of the codes adds up to
+NOISE_SHARE = 0.528
+_BROADBAND_SCALE = 2.0 / (FRAME_SAMPLES * _HANN_POWER * NOISE_SHARE * _SCALE**2)
+SILENT_LEVEL = 1e-9  # what the floor of the codes adds up to
 
 # Where a blow sounds at once, in bins of 10.8 Hz: its boom, up to 215 Hz, and its crack, around 1.3 kHz. They are held
 # against all that lies below 4.6 kHz: how much hiss a recording has above that says nothing.
-_BOOM, _CRACK, _BODY = slice(0, 20), slice(84, 169), slice(0, 426)
+BOOM, CRACK, BODY = slice(0, 20), slice(84, 169), slice(0, 426)
 
 
 class CurveStream:
@@ -218,11 +218,11 @@ class CurveStream:
 
     def _append_noise(self) -> None:
         """What of each frame is noise, min(power, median): its sum, and the share of the whole that is a blow."""
-        whole, body = _sum(self._power), _sum(self._power[:, _BODY])
+        whole, body = _sum(self._power), _sum(self._power[:, BODY])
         noise = np.minimum(self._power, self._percussive[GROUP:], out=self._power)
         self._broadband_power.append(_sum(noise))
         # The geometric mean is large only where both are; of each the root first, or the product would be too small.
-        blow = np.sqrt(_sum(noise[:, _BOOM])) * np.sqrt(_sum(noise[:, _CRACK]))
+        blow = np.sqrt(_sum(noise[:, BOOM])) * np.sqrt(_sum(noise[:, CRACK]))
         self._punch_power.append(whole * blow / body)
 
     def _keep_percussive(self) -> None:
@@ -271,7 +271,7 @@ def _level(power: Floats) -> Floats:
     """Written over the power."""
     power *= np.float32(_BROADBAND_SCALE)
     np.sqrt(power, out=power)
-    power[power < _SILENT_LEVEL] = 0
+    power[power < SILENT_LEVEL] = 0
     return power
 
 

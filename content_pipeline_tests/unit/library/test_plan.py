@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from content_pipeline.library.plan import Action, Known, Wanted, plan
-from content_pipeline.library.recipe import Recipe
+from content_pipeline.library.recipe import Recipe, changes
 from content_pipeline.library.scan import Found, Scan
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import JobSummary
@@ -135,3 +135,13 @@ def test_a_limit_counts_what_needs_work_only() -> None:
     assert [video.found.path.name for video in limited.to_run] == names[2:5]
     assert (len(limited.videos), limited.left_out) == (5, 1)
     assert planned.limited(None) is planned
+
+
+def test_a_setting_that_goes_back_to_what_its_key_leaves_out_is_a_change() -> None:
+    plain = _recipe(threshold=0.1)
+    librosa = Recipe({**plain.settings, "energy": {"energy.engine": "librosa"}}, VERSIONS)
+    there = changes(plain, librosa)
+    back = changes(librosa, plain)
+    assert there["energy"] == "energy.engine streaming -> librosa"
+    assert back["energy"] == "energy.engine librosa -> streaming"
+    assert set(there) == set(back) == {"energy", "detections", "montage"}

@@ -16,13 +16,16 @@ from scipy.ndimage import median_filter
 
 from content_pipeline.errors import BadSettings, CorruptMedia, NoAudio
 from content_pipeline.media.curves import parallel_energy
+from content_pipeline.media.curves.librosa_engine import TOLERANCE, compare_engines, librosa_curves
 from content_pipeline.media.curves.measure import Energy, measure
 from content_pipeline.media.curves.medians import GROUP
 from content_pipeline.media.curves.model import FRAME_RATE_HZ, FRAME_SAMPLES, HOP_SAMPLES, SAMPLE_RATE_HZ, Curves
 from content_pipeline.media.curves.separation import CurveStream
+from content_pipeline.media.curves.track_task import TrackTask
 from content_pipeline.media.probe import probe
 from content_pipeline.media.source import open_source
-from content_pipeline.settings import EnergySettings
+from content_pipeline.settings import EnergySettings, Settings
+from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.footage import FOOTAGE
 from content_pipeline_tests.helpers.sounds import Piece, Samples, bangs, mark_dirty, opened, repeat, scene, write
 
@@ -197,7 +200,7 @@ def test_recordings_that_were_joined_are_split_over_processes_with_the_same_resu
     piece = write(tmp_path / "piece.mp4", [Piece(scene(5.0, 44_100, 1, bangs(5.0)))], rate_hz=44_100, codec="aac")
     path = repeat(piece, tmp_path / "joined.mp4", 7, overlap)
     with opened(path) as (source, info):
-        task = parallel_energy.TrackTask(source, info, 0, MARGIN[1], lambda fraction: None)
+        task = TrackTask(source, info, 0, MARGIN, lambda fraction: None)
         whole, split = parallel_energy.measure_whole(task), parallel_energy.measure_in_parts(task, 3)
     assert split is not None
     assert split[1] == whole[1]
@@ -213,7 +216,7 @@ def test_what_cannot_be_split_is_given_up_before_the_rest_of_the_work_is_done(
     mark_dirty(path, first=20, count=5)
     seen: list[float] = []
     with opened(path) as (source, info):
-        task = parallel_energy.TrackTask(source, info, 0, MARGIN[1], seen.append)
+        task = TrackTask(source, info, 0, MARGIN, seen.append)
         assert parallel_energy.measure_in_parts(task, 2) is None
     assert max(seen, default=0.0) < 0.3
 
@@ -279,10 +282,11 @@ MEASURE_AND_PRINT_PEAK = """
 import sys
 from itertools import pairwise
 from pathlib import Path
+from content_pipeline.media.curves.librosa_engine import TOLERANCE, compare_engines, librosa_curves
 from content_pipeline.media.curves.measure import measure
 from content_pipeline.media.probe import describe
 from content_pipeline.media.source import open_source
-from content_pipeline.settings import EnergySettings
+from content_pipeline.settings import EnergySettings, Settings
 with open_source(Path(sys.argv[1])) as source:
     with source.container() as container:
         info = describe(container)
@@ -367,3 +371,19 @@ def test_recordings_without_an_event_still_have_curves(name: str) -> None:
 def test_damaged_and_mute_recordings_are_refused(name: str, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         footage_energy(name)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 7.0])
+def test_the_engine_of_librosa_gives_the_same_curves(seconds: float) -> None:
+    sound = scene(seconds, SAMPLE_RATE_HZ, 1, bangs(seconds))[0] if seconds else np.zeros(0, np.float32)
+    ours, theirs = streamed(sound), librosa_curves(sound, MARGIN)
+    for name in CURVES:
+        curve = getattr(theirs, name)
+        assert len(curve) == len(getattr(ours, name))
+        np.testing.assert_allclose(getattr(ours, name), curve, atol=TOLERANCE * max(float(curve.max()), 1e-9))
+
+
+def test_a_recording_is_measured_alike_by_both_engines(samples_folder: Path) -> None:
+    compared = compare_engines(samples.recording(samples_folder, "plain.mp4"), Settings())
+    assert compared.agree, compared.differences
+    assert set(compared.differences) == set(CURVES)

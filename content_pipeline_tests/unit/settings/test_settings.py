@@ -182,3 +182,10 @@ def test_a_threshold_turns_calibrations_off_when_it_is_given_as_a_flag_and_only_
     in_the_environment = load(env={f"CONTENT_AI_{key.upper().replace('.', '__')}": "1.5"})
     assert in_the_environment.settings.calibration.use
     assert load(flags={key: 1.5, "calibration.use": True}, env={}).settings.calibration.use
+
+
+def test_a_setting_that_was_added_later_changes_no_key_at_its_default() -> None:
+    assert "energy.engine" not in Settings().read_by("energy")
+    other = load(flags={"energy.engine": "librosa"}, env={}).settings
+    assert other.read_by("energy")["energy.engine"] == "librosa"
+    assert other.digest("energy") != Settings().digest("energy")
