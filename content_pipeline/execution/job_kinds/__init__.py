@@ -5,7 +5,7 @@ A new kind takes three steps:
 1. `execution/job_kinds/<kind>.py`: a class with everything that `handler.JobKindHandler` asks for. To the manifest a
    kind is any text.
 2. An instance of it in `HANDLERS` below.
-3. What Dagster shows: an asset per stage in `defs/assets/`, named in `defs/assets/__init__.py`.
+3. What Dagster shows: its stages in `stage.py`, an asset per stage in `defs/assets/`, its job in `defs/jobs.py`.
 
 Claiming, leases, retries, rescue, cancelling, dispatching (a sensor per kind), pruning and `content-ai queue` follow
 by themselves.

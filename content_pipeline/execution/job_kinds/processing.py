@@ -65,10 +65,11 @@ class ProcessingHandler:
         key = str(launch.partition_key)
         jobs = manifest.jobs.list(JobFilter(video_key=key))
         current = [again for job in jobs if (again := current_job(manifest, job.job_id)) is not None]
-        if manifest.breakers.all():
-            manifest.breakers.close()  # a person asks for it: try at once, and pause again if need be
         if not current:
-            return _enqueued(key, manifest)
+            enqueued = _enqueued(key, manifest)
+            if not isinstance(enqueued, Refused):
+                _end_pauses(manifest)
+            return enqueued
         running = next((job for job in current if job.status is State.RUNNING), None)
         if running is not None:
             return Refused(
@@ -79,6 +80,7 @@ class ProcessingHandler:
         if job.status in (State.CANCELLED, State.DISCARDED) and not is_whole(self, launch):
             return Refused(f"{key} is {job.status}; run `content-ai queue resume {job.job_id}` first")
         _back_to_work(job, manifest)
+        _end_pauses(manifest)
         return job
 
     # --- in the child
@@ -129,6 +131,12 @@ def _enqueued(key: str, manifest: Manifest) -> Job | Refused:
     manifest.jobs.enqueue([JobRequest(str(paths[0].path), str(paths[0].root), video_key=key)])
     job = manifest.jobs.find(job_kinds.PROCESSING, str(paths[0].path))
     return Refused(f"the job of {key} was removed at this moment; try again") if job is None else job
+
+
+def _end_pauses(manifest: Manifest) -> None:
+    """A person asks for it: try at once, and pause again if need be."""
+    if manifest.breakers.all():
+        manifest.breakers.close()
 
 
 def _back_to_work(job: Job, manifest: Manifest) -> None:
