@@ -27,7 +27,7 @@ from content_pipeline.media.detection.evaluation import (
     verdict,
 )
 from content_pipeline.media.detection.labels import LabelledClip, read_labels
-from content_pipeline.media.detection.stretches import runs
+from content_pipeline.media.detection.stretches import stretches_where
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import DetectionSettings, Settings
 
@@ -127,7 +127,7 @@ def _kept(peaks: Sequence[float], threshold: float, curves: Curves) -> list[Cand
     frames = np.linspace(0, len(curves.rms), len(is_loud) + 1).round().astype(int)
     return [
         Candidate(Span(first / VIDEO_RATE_HZ, end / VIDEO_RATE_HZ), float(energy[frames[end]] - energy[frames[first]]))
-        for first, end in runs(is_kept).tolist()
+        for first, end in stretches_where(is_kept).tolist()
     ]
 
 

@@ -82,11 +82,11 @@ def _decode(montage: Path) -> None:
 
 def _chosen_mode(recording: Path) -> str:
     from content_pipeline.media.probe import probe
-    from content_pipeline.media.render.render_mode import choose
+    from content_pipeline.media.render.render_mode import choose_mode
     from content_pipeline.media.source import open_source
     from content_pipeline.media.spans import Span
     from content_pipeline.settings import RenderSettings
 
     with open_source(recording) as source:
         info = probe(source)
-        return choose(source, info, [Span(*span) for span in SPANS], RenderSettings()).mode
+        return choose_mode(source, info, [Span(*span) for span in SPANS], RenderSettings()).mode

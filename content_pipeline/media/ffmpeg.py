@@ -53,7 +53,7 @@ class Watch:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FfmpegResult:
     """What a child that ended well said of its work."""
 
     frames: int
@@ -75,12 +75,12 @@ def run_ffmpeg(
     descriptors: Sequence[int] = (),
     expected_s: float | None = None,
     progress: Callable[[float], None] | None = None,
-) -> Outcome:
+) -> FfmpegResult:
     """Run ffmpeg with `arguments` to its end. `progress` gets the share done, 0 to 1, now and then."""
     code, reader = _run(arguments, watch, descriptors, _Throttle(progress, expected_s))
     if code != 0:
         raise _named(code, reader.lines)
-    return Outcome(reader.frames, reader.decode_errors, reader.concealed)
+    return FfmpegResult(reader.frames, reader.decode_errors, reader.concealed)
 
 
 def complaint(url: str, watch: Watch, cores: int = 1) -> str | None:
@@ -101,12 +101,12 @@ def complaint(url: str, watch: Watch, cores: int = 1) -> str | None:
 
 def _run(
     arguments: Sequence[str], watch: Watch, descriptors: Sequence[int], throttle: _Throttle
-) -> tuple[int, _Reader]:
+) -> tuple[int, _OutputReader]:
     """How it ended, and what it said."""
     command = [ffmpeg_exe(), "-hide_banner", "-nostdin", "-loglevel", "level+verbose", "-y", "-progress", "pipe:1"]
     command += ["-stats_period", str(REPORT_EVERY_S), *arguments]
     with _child(command, watch, descriptors) as process:
-        reader = _Reader(process, watch, throttle)
+        reader = _OutputReader(process, watch, throttle)
         reader.follow()
         return process.wait(), reader
 
@@ -157,7 +157,7 @@ class _Throttle:
             self._progress(share)
 
 
-class _Reader:
+class _OutputReader:
     """Follows a child's two pipes until it closes them, or a limit is met."""
 
     def __init__(self, process: subprocess.Popen[bytes], watch: Watch, throttle: _Throttle) -> None:

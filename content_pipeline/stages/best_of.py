@@ -20,7 +20,7 @@ from content_pipeline.errors import (
 )
 from content_pipeline.media.probe import MediaInfo, probe
 from content_pipeline.media.render.encoding import FrameSize
-from content_pipeline.media.render.join import Montage as Joined
+from content_pipeline.media.render.join import JoinedMontage
 from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.selection.best_of_selection import Contender, Offer
 from content_pipeline.media.selection.best_of_selection import best_of as choose
@@ -50,7 +50,7 @@ _ERRORS_OF_ONE_VIDEO = (PermanentError, TransientError, LibraryOffline)
 
 
 @dataclass(frozen=True)
-class Library:
+class BestOfLibrary:
     key: str
     root: Path
 
@@ -66,7 +66,7 @@ class Processed:
 
 
 @dataclass(frozen=True)
-class _Video:
+class _ReadableVideo:
     """A video that can be shown: its file is there unchanged, and so is what was found in it."""
 
     path: Path
@@ -88,7 +88,7 @@ class _Shot:
     """One clip of the best-of: a highlight that was chosen, and the video it is cut from."""
 
     contender: Contender
-    video: _Video
+    video: _ReadableVideo
 
     def request(self, size: FrameSize) -> ClipRequest:
         """Recordings differ in format, so every clip is encoded, and fitted into a common size."""
@@ -114,7 +114,7 @@ class _CannotBeCut(Exception):
         self.code = code
 
 
-def best_of(context: StageContext, library: Library, jobs: Sequence[Processed]) -> StageResult:
+def best_of(context: StageContext, library: BestOfLibrary, jobs: Sequence[Processed]) -> StageResult:
     """Decides by cached detections alone. A video that cannot be read is left out and counted, never a failure."""
     started = time.monotonic()
     videos, left_out = _readable(context, library.root, jobs)
@@ -131,7 +131,7 @@ def best_of(context: StageContext, library: Library, jobs: Sequence[Processed]) 
     return counted.with_outputs(published, time.monotonic() - started)
 
 
-def _publish(context: StageContext, library: Library, artifact: Artifact) -> Published:
+def _publish(context: StageContext, library: BestOfLibrary, artifact: Artifact) -> Published:
     owner = PREFIX + library.key
     name = Name(PREFIX + safe_name(library.root.name, otherwise="library"), owner)
     pieces = pieces_of(owner, PUBLISHED, artifact)
@@ -143,11 +143,11 @@ def _publish(context: StageContext, library: Library, artifact: Artifact) -> Pub
 
 def _readable(
     context: StageContext, library: Path, jobs: Sequence[Processed]
-) -> tuple[dict[str, _Video], dict[str, str]]:
+) -> tuple[dict[str, _ReadableVideo], dict[str, str]]:
     """Videos by key, and of those left out the code of the error. Equal copies are one video."""
     if not library.is_dir():
         raise LibraryOffline(f"{printable(library)} does not exist")
-    videos: dict[str, _Video] = {}
+    videos: dict[str, _ReadableVideo] = {}
     left_out: dict[str, str] = {}
     for job in sorted(jobs, key=lambda job: (job.video_key, job.path)):
         if job.video_key in videos:
@@ -160,7 +160,7 @@ def _readable(
     return videos, left_out
 
 
-def _read(context: StageContext, job: Processed) -> _Video:
+def _read(context: StageContext, job: Processed) -> _ReadableVideo:
     """Looks at artifacts and `stat`; of the recording nothing is read."""
     if job.full is None:
         raise MissingFile(f"{printable(job.path)} was never read completely")
@@ -171,7 +171,7 @@ def _read(context: StageContext, job: Processed) -> _Video:
         raise NoPicture(f"{printable(job.path)} holds no picture")
     with context.open_content(job.video_key, job.full):
         offer = _offer(job.video_key, detections.read_json("detections.json"))
-    return _Video(job.path, content, int(energy.facts["track"]), offer)
+    return _ReadableVideo(job.path, content, int(energy.facts["track"]), offer)
 
 
 def _artifact(context: StageContext, job: Processed, stage: StageName) -> Artifact:
@@ -196,7 +196,7 @@ def _offer(video_key: str, detections: dict[str, Any]) -> Offer:
     )
 
 
-def _choose_shots(context: StageContext, videos: Mapping[str, _Video]) -> list[_Shot]:
+def _choose_shots(context: StageContext, videos: Mapping[str, _ReadableVideo]) -> list[_Shot]:
     choice = choose([video.offer for video in videos.values()], context.settings.best_of)
     return [_Shot(contender, videos[contender.video_key]) for contender in choice.kept]
 
@@ -249,7 +249,7 @@ def _cut(context: StageContext, shots: Sequence[_Shot], number: int, size: Frame
         raise _CannotBeCut(shot.contender.video_key, error.code) from error
 
 
-def _contact_sheet(shots: Sequence[_Shot], joined: Joined) -> bytes:
+def _contact_sheet(shots: Sequence[_Shot], joined: JoinedMontage) -> bytes:
     """Taken from the best-of itself: its recordings are many, and its pictures are already there."""
     from content_pipeline.media.preview import contact_sheet
 
@@ -261,12 +261,12 @@ def _contact_sheet(shots: Sequence[_Shot], joined: Joined) -> bytes:
         return contact_sheet(source, probe(source), scenes)
 
 
-def _as_json(library: Path, shots: Sequence[_Shot], joined: Joined) -> dict[str, Any]:
+def _as_json(library: Path, shots: Sequence[_Shot], joined: JoinedMontage) -> dict[str, Any]:
     cuts = [{**shot.description(library), **cut_as_json(cut)} for shot, cut in zip(shots, joined.cuts, strict=True)]
     return {"library": printable(library), "duration_s": joined.duration_s, "mode": "encode", "cuts": cuts}
 
 
-def _with_counts(artifact: Artifact, videos: Mapping[str, _Video], left_out: Mapping[str, str]) -> Artifact:
+def _with_counts(artifact: Artifact, videos: Mapping[str, _ReadableVideo], left_out: Mapping[str, str]) -> Artifact:
     """How many videos could be read differs from time to time; the artifact does not."""
     counts = {"videos": len(videos), "left_out": len(left_out), "left_out_by": dict(Counter(left_out.values()))}
     return replace(artifact, facts={**artifact.facts, **counts})

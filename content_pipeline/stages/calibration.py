@@ -55,7 +55,7 @@ MOST_SEARCHES = 2
 
 
 @dataclass(frozen=True)
-class Library:
+class CalibrationLibrary:
     """What is to be calibrated: the files it holds, how many it holds beside them, and what counts there now."""
 
     root: Path
@@ -65,7 +65,7 @@ class Library:
 
 
 @dataclass(frozen=True)
-class _Video:
+class _CachedVideo:
     """A video whose curves are there."""
 
     key: str
@@ -82,7 +82,7 @@ class _Video:
         return [self.key, self.curves.digest, self.track, self.info.picture_end_s]
 
 
-def calibration(context: StageContext, library: Library) -> StageResult:
+def calibration(context: StageContext, library: CalibrationLibrary) -> StageResult:
     """Says what each value would pick, and which is nearest to the target, if there is one. Applies nothing."""
     values = values_to_try(context.settings, library.applied)
     videos, missing = _with_curves(context, library)
@@ -129,31 +129,38 @@ def with_value(detection: DetectionSettings, setting: str, value: float) -> Dete
 # --- what there is to go by
 
 
-def _with_curves(context: StageContext, library: Library) -> tuple[list[_Video], int]:
+def _with_curves(context: StageContext, library: CalibrationLibrary) -> tuple[list[_CachedVideo], int]:
     """The videos whose curves are cached, as the settings of now want them; and how many have none."""
     by_key: dict[str, KnownVideo] = {}
     for file in sorted(library.files, key=lambda file: (file.key, file.full is None, file.path)):
         by_key.setdefault(file.key, file)  # equal copies are one video
     with ThreadPoolExecutor(context.cores) as threads:  # hashing is most of it, and needs no interpreter
-        found = [video for video in threads.map(lambda file: _video(context, file), by_key.values()) if video]
-    return found, len(by_key) - len(found) + library.unread
+        videos = [video for video in threads.map(lambda file: _cached_video(context, file), by_key.values()) if video]
+    return videos, len(by_key) - len(videos) + library.unread
 
 
-def _video(context: StageContext, file: KnownVideo) -> _Video | None:
+def _cached_video(context: StageContext, file: KnownVideo) -> _CachedVideo | None:
     if file.full is None:
         return None
     media = context.artifacts.find("fingerprint", fingerprint_key(context, file.full))
     if media is None:
         return None
     curves = context.artifacts.find("energy", energy_key(context, file.full, media.digest))
-    return None if curves is None else _Video(file.key, curves, MediaInfo.from_json(media.read_json("media.json")))
+    if curves is None:
+        return None
+    return _CachedVideo(file.key, curves, MediaInfo.from_json(media.read_json("media.json")))
 
 
 # --- making it
 
 
 def _make(
-    draft: Draft, context: StageContext, library: Library, videos: Sequence[_Video], values: list[float], now: Settings
+    draft: Draft,
+    context: StageContext,
+    library: CalibrationLibrary,
+    videos: Sequence[_CachedVideo],
+    values: list[float],
+    now: Settings,
 ) -> None:
     settings = context.settings
     target = target_of(settings.calibration)
@@ -185,7 +192,7 @@ def _make(
 
 
 def _chosen(
-    context: StageContext, videos: Sequence[_Video], rows: Sequence[Row], target: Target | None, now: Settings
+    context: StageContext, videos: Sequence[_CachedVideo], rows: Sequence[Row], target: Target | None, now: Settings
 ) -> Row | None:
     """The nearest to the target; without one, the value that was named if it was the only one."""
     settings = context.settings
@@ -217,23 +224,23 @@ def _counts_now(settings: Settings, now: Settings) -> float | None:
     return value if with_value(settings.detection, settings.calibration.setting, value) == now.detection else None
 
 
-def _table(context: StageContext, videos: Sequence[_Video], values: Sequence[float], now: Settings) -> list[Row]:
+def _table(context: StageContext, videos: Sequence[_CachedVideo], values: Sequence[float], now: Settings) -> list[Row]:
     """What each value picks of all videos together."""
     hours, totals = _hours(videos), [Picked()] * len(values)
     for number, picked in enumerate(_picked(context, videos, values, now), start=1):
-        totals = [total + one for total, one in zip(totals, picked, strict=True)]
+        totals = [total + of_video for total, of_video in zip(totals, picked, strict=True)]
         context.progress("calibration", number / len(videos))
     return [Row(value, total, len(videos), hours) for value, total in zip(values, totals, strict=True)]
 
 
 def _picked(
-    context: StageContext, videos: Sequence[_Video], values: Sequence[float], now: Settings
+    context: StageContext, videos: Sequence[_CachedVideo], values: Sequence[float], now: Settings
 ) -> Iterator[list[Picked]]:
     """Of each video, what each value picks."""
     settings, setting = context.settings, context.settings.calibration.setting
     tried = [with_value(settings.detection, setting, value) for value in values]
 
-    def picked(video: _Video) -> list[Picked]:
+    def picked(video: _CachedVideo) -> list[Picked]:
         curves = load(video.curves.path("curves.npz"))[video.track]
         trial = Trial(curves, video.info.picture_end_s, settings)
         selected_now = trial.select(now.detection)
@@ -244,7 +251,7 @@ def _picked(
     yield from parallel_map(picked, videos, processes)
 
 
-def _hours(videos: Sequence[_Video]) -> float:
+def _hours(videos: Sequence[_CachedVideo]) -> float:
     return sum(video.info.duration_s for video in videos) / 3600
 
 
@@ -273,9 +280,11 @@ def _table_row(row: Row, is_chosen: bool, now: Settings, settings: Settings) -> 
     )
 
 
-def _inputs(videos: Sequence[_Video], settings: Settings) -> CalibrationInputs:
+def _inputs(videos: Sequence[_CachedVideo], settings: Settings) -> CalibrationInputs:
     return CalibrationInputs(
-        videos=tuple(CalibratedVideo(video=one.key, energy=one.curves.digest, track=one.track) for one in videos),
+        videos=tuple(
+            CalibratedVideo(video=video.key, energy=video.curves.digest, track=video.track) for video in videos
+        ),
         settings=settings.read_by("calibration"),
         versions={stage: spec_of(stage).version for stage in ("calibration", "detections")},
     )

@@ -94,13 +94,13 @@ class CalibrationResults(_WithTarget):
     inputs: int
 
     @classmethod
-    def of(cls, found: CalibrationDocument, applied: bool) -> CalibrationResults:
+    def of(cls, document: CalibrationDocument, applied: bool) -> CalibrationResults:
         return cls(
-            setting=found.setting,
-            value=found.value,
-            target=found.target,
-            remarks=found.remarks,
-            table=found.table,
+            setting=document.setting,
+            value=document.value,
+            target=document.target,
+            remarks=document.remarks,
+            table=document.table,
             applied=applied,
-            inputs=len(found.inputs.videos),
+            inputs=len(document.inputs.videos),
         )

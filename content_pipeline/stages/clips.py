@@ -10,8 +10,7 @@ from typing import Any
 from content_pipeline.artifacts import Draft
 from content_pipeline.media.render.clip import Clip, ClipOrder, Mode, render_clip
 from content_pipeline.media.render.encoding import FrameSize
-from content_pipeline.media.render.join import Cut, join
-from content_pipeline.media.render.join import Montage as Joined
+from content_pipeline.media.render.join import Cut, JoinedMontage, join
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import RenderSettings
 from content_pipeline.stage import StageName
@@ -55,7 +54,7 @@ class CutClip:
 
 @dataclass(frozen=True)
 class JoinedClips:
-    joined: Joined
+    joined: JoinedMontage
     reused: int  # clips that were not cut just now
 
     @property

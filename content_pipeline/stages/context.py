@@ -50,8 +50,8 @@ class StageContext:
         Whether a forced job has made it already is written in the artifact itself: whoever goes on with the job
         after its worker died makes the rest anew, and nothing twice.
         """
-        found = self.artifacts.find(stage, key)
-        return found if found is not None and self.force_id in (None, found.force_id) else None
+        artifact = self.artifacts.find(stage, key)
+        return artifact if artifact is not None and self.force_id in (None, artifact.force_id) else None
 
     @property
     def outputs(self) -> OutputFolder:
@@ -135,9 +135,9 @@ def obtain(context: StageContext, stage: StageName, key: str, make: Callable[[Dr
     """Find the artifact of this key intact, or make it."""
     started = time.monotonic()
     with context.artifacts.only_one(stage, key):  # the same content twice in a library is still done once
-        found = context.reusable(stage, key)
-        if found is not None:
-            return StageResult(stage, key, found, True, time.monotonic() - started)
+        reusable = context.reusable(stage, key)
+        if reusable is not None:
+            return StageResult(stage, key, reusable, True, time.monotonic() - started)
         with context.artifacts.draft(stage, key, context.force_id) as draft:
             make(draft)
         reached(f"{stage}_sealed")

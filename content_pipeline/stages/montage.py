@@ -10,7 +10,7 @@ from pathlib import Path
 from content_pipeline.artifacts import Draft
 from content_pipeline.errors import CorruptMedia
 from content_pipeline.media.ffmpeg import Watch
-from content_pipeline.media.render.render_mode import Choice, choose
+from content_pipeline.media.render.render_mode import ModeChoice, choose_mode
 from content_pipeline.media.render.verify import verify_decodes, verify_montage
 from content_pipeline.media.source import Source
 from content_pipeline.media.spans import Scene
@@ -94,22 +94,22 @@ def _make(draft: Draft, context: StageContext, detections: DetectionsResult) -> 
 
 def _render_cleanly(
     target: Path, context: StageContext, source: Source, detections: DetectionsResult
-) -> tuple[JoinedClips, Choice]:
+) -> tuple[JoinedClips, ModeChoice]:
     """The montage in the mode that suits the recording; where damage was copied with it, encoded instead.
 
     Encoding hides what cannot be decoded. Where so much is damaged that it cannot, the recording is corrupt.
     """
-    choice = choose(source, detections.content.info, detections.highlights(), context.settings.render)
+    choice = choose_mode(source, detections.content.info, detections.highlights(), context.settings.render)
     if choice.mode == "encode":
         return _render(target, context, detections, choice), choice
     try:
         return _render(target, context, detections, choice), choice
     except CorruptMedia as damage:
-        instead = Choice("encode", f"Encoding, because the recording is damaged: {damage}.")
+        instead = ModeChoice("encode", f"Encoding, because the recording is damaged: {damage}.")
         return _render(target, context, detections, instead), instead
 
 
-def _render(target: Path, context: StageContext, detections: DetectionsResult, choice: Choice) -> JoinedClips:
+def _render(target: Path, context: StageContext, detections: DetectionsResult, choice: ModeChoice) -> JoinedClips:
     spans, settings, track = detections.highlights(), context.settings, detections.energy.track
     cut = [
         cut_clip(

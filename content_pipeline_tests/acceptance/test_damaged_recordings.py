@@ -13,7 +13,7 @@ import pytest
 from content_pipeline.errors import FileInUse
 from content_pipeline.execution.outcome import Outcome
 from content_pipeline.media.ffmpeg import ffmpeg_exe
-from content_pipeline.media.render.render_mode import choose
+from content_pipeline.media.render.render_mode import choose_mode
 from content_pipeline.media.source import Source
 from content_pipeline_tests.acceptance.test_cli import content_ai
 from content_pipeline_tests.helpers import mutants, samples
@@ -131,9 +131,9 @@ def test_a_bug_that_some_recordings_meet_delays_none_of_the_others(
             file.write(name.encode())
 
     def buggy(source: Source, *given: object) -> object:
-        return {"a": 1}["a bug"] if "bad" in source.path.name else choose(source, *given)  # type: ignore[arg-type]
+        return {"a": 1}["a bug"] if "bad" in source.path.name else choose_mode(source, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("content_pipeline.stages.montage.choose", buggy)  # children are forked: they have it too
+    monkeypatch.setattr("content_pipeline.stages.montage.choose_mode", buggy)  # children are forked: they have it too
     outcomes = project.process(workers=1, queue__max_attempts=1)
     bad = [outcome for name, outcome in outcomes.items() if "bad" in name]
     assert {(outcome.status, outcome.error_code) for outcome in bad} == {("failed", "internal_error")}
@@ -158,9 +158,9 @@ def test_a_whole_recording_that_must_wait_a_moment_is_not_left_behind_with_the_b
         tries.write_text(tries.read_text() + "x")
         if len(tries.read_text()) <= 3:  # once, and twice more in the same run
             raise FileInUse("it is still being copied")
-        return choose(source, *given)  # type: ignore[arg-type]
+        return choose_mode(source, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("content_pipeline.stages.montage.choose", buggy)
+    monkeypatch.setattr("content_pipeline.stages.montage.choose_mode", buggy)
     monkeypatch.setattr("content_pipeline.manifest.retry.BASE_DELAY_S", 1.0)
     outcomes = project.process(workers=1, queue__max_attempts=2)
     assert outcomes["whole.mp4"].status == "succeeded"

@@ -14,7 +14,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from content_pipeline.media.render.join import Cut, Montage
+from content_pipeline.media.render.join import Cut, JoinedMontage
 
 RATE_HZ = 16_000
 _WIDTH, _HEIGHT = 64, 36
@@ -98,7 +98,7 @@ def _sound(container: Any, zero_s: float, track: int, until_s: float | None) -> 
     return line[: max(0, position)]
 
 
-def measure(montage: Montage, recording: Decoded, made: Decoded | None = None) -> list[CutError]:
+def measure(montage: JoinedMontage, recording: Decoded, made: Decoded | None = None) -> list[CutError]:
     """One `CutError` per cut, from the decoded montage."""
     shown = decode(montage.path, origin_s=0.0) if made is None else made
     return [_cut_error(cut, recording, shown) for cut in montage.cuts]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from content_pipeline.media.curves.model import FRAME_RATE_HZ, Curves
-from content_pipeline.media.detection.detector import Candidate, Candidates
+from content_pipeline.media.detection.detector import Candidate, CandidateTable
 from content_pipeline.media.selection.highlights import DURATION_LIMIT, SEGMENT_LIMIT, MontageRules, plan_highlights
 from content_pipeline.media.selection.threshold_trial import Trial, common
 from content_pipeline.media.spans import Span
@@ -18,14 +18,16 @@ from content_pipeline.settings import Settings
 from content_pipeline_tests.properties.test_highlights_properties import Case, cases
 
 
-def as_found(candidates: Sequence[Candidate]) -> Candidates:
-    ordered = sorted(candidates, key=lambda one: (one.span, -one.score))
-    rules = tuple({one.dropped_by for one in ordered if one.dropped_by is not None})
-    places = [len(rules) if one.dropped_by is None else rules.index(one.dropped_by) for one in ordered]
-    return Candidates(
-        np.array([one.span.start_s for one in ordered]),
-        np.array([one.span.end_s for one in ordered]),
-        np.array([one.score for one in ordered]),
+def as_table(candidates: Sequence[Candidate]) -> CandidateTable:
+    ordered = sorted(candidates, key=lambda candidate: (candidate.span, -candidate.score))
+    rules = tuple({candidate.dropped_by for candidate in ordered if candidate.dropped_by is not None})
+    places = [
+        len(rules) if candidate.dropped_by is None else rules.index(candidate.dropped_by) for candidate in ordered
+    ]
+    return CandidateTable(
+        np.array([candidate.span.start_s for candidate in ordered]),
+        np.array([candidate.span.end_s for candidate in ordered]),
+        np.array([candidate.score for candidate in ordered]),
         np.array(places, np.intp),
         rules,
     )
@@ -33,20 +35,21 @@ def as_found(candidates: Sequence[Candidate]) -> Candidates:
 
 @given(cases)
 def test_candidates_as_columns_are_the_same_candidates(case: Case) -> None:
-    assert sorted(as_found(case[0]).listed(), key=repr) == sorted(case[0], key=repr)
+    assert sorted(as_table(case[0]).listed(), key=repr) == sorted(case[0], key=repr)
 
 
 @given(cases)
 def test_a_trial_shows_what_the_plan_keeps_and_knows_when_the_limits_left_something_out(case: Case) -> None:
     candidates, duration_s, seed, detection, processing, output = case
-    events = [replace(one, score=max(one.score, 0.01)) for one in candidates]  # no sound, no event: none scores 0
+    # No sound, no event: none scores 0.
+    events = [replace(candidate, score=max(candidate.score, 0.01)) for candidate in candidates]
     level = np.random.default_rng(seed).random(round(duration_s * FRAME_RATE_HZ)).astype(np.float32)
     settings = Settings(detection=detection, processing=processing, output=output)
-    selected = Trial(Curves(level, level, level, level), duration_s, settings).select_from(as_found(events), detection)
+    selected = Trial(Curves(level, level, level, level), duration_s, settings).select_from(as_table(events), detection)
     energy = level.astype("float64") ** 2
     plan = plan_highlights(events, energy, duration_s, MontageRules.of(detection, processing, output))
     assert selected.shown == tuple(sorted(highlight.span for highlight in plan.kept))
-    if any(one.dropped_by in (DURATION_LIMIT, SEGMENT_LIMIT) for one in plan.dropped):
+    if any(candidate.dropped_by in (DURATION_LIMIT, SEGMENT_LIMIT) for candidate in plan.dropped):
         assert selected.limited
     if not selected.limited:
         more = output.model_copy(update={"max_segments": output.max_segments + 1})

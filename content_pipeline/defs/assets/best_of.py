@@ -18,7 +18,7 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_in_a_child
 from content_pipeline.settings import Settings
-from content_pipeline.stages.best_of import Library, Processed
+from content_pipeline.stages.best_of import BestOfLibrary, Processed
 from content_pipeline.stages.best_of import best_of as run
 from content_pipeline.stages.context import StageContext, StageResult
 
@@ -43,7 +43,7 @@ def build(settings: Settings) -> dg.AssetsDefinition:
         """
         with asset_errors("best_of", context) as meter:
             library, jobs = _processed(open_in_a_child(stage_context.settings), context.partition_key)
-            result = run(stage_context, Library(context.partition_key, library), jobs)
+            result = run(stage_context, BestOfLibrary(context.partition_key, library), jobs)
             checks = check_montage(result)
         return materialized(context, result, _metadata(library, result), meter, checks)
 

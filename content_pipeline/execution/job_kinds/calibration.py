@@ -32,7 +32,7 @@ from content_pipeline.stages.context import StageContext, StageResult
 from content_pipeline.stages.cost import Meter
 
 if TYPE_CHECKING:
-    from content_pipeline.stages.calibration import Library
+    from content_pipeline.stages.calibration import CalibrationLibrary
     from content_pipeline.stages.calibration_document import CalibrationDocument
 
 STAGE: StageName = "calibration"
@@ -176,9 +176,9 @@ def calibrate(context: StageContext, root: Path, manifest: Manifest) -> Calibrat
     return Calibrated(result, applied)
 
 
-def library_at(folder: Path, manifest: Manifest) -> Library:
+def library_at(folder: Path, manifest: Manifest) -> CalibrationLibrary:
     """What is known of the library with this folder."""
-    from content_pipeline.stages.calibration import Library
+    from content_pipeline.stages.calibration import CalibrationLibrary
 
     root = canonical_path(folder)
     files = manifest.videos.of_library(root)
@@ -187,7 +187,7 @@ def library_at(folder: Path, manifest: Manifest) -> Library:
         near = [str(one) for one in manifest.libraries.roots() if one in root.parents or root in one.parents]
         where = f"; its recordings belong to {', '.join(map(printable, near))}" if near else ""
         raise UnknownLibrary(f"no video is known of the library {printable(root)}{where}")
-    return Library(root, files, unread, manifest.calibrations.of_library(root))
+    return CalibrationLibrary(root, files, unread, manifest.calibrations.of_library(root))
 
 
 def library_with_key(key: str, manifest: Manifest) -> Path:

@@ -95,10 +95,10 @@ class Timeline:
 
     def wanted(self, samples: int) -> slice:
         """Which of the next `samples` handed on lie between start and end."""
-        before = max(0, self._begin - self._cursor)
+        start = max(0, self._begin - self._cursor)
         stop = samples if self._end is None else max(0, min(samples, self._end - self._cursor))
         self._cursor += samples
-        return slice(before, stop)
+        return slice(start, stop)
 
     @property
     def is_full(self) -> bool:
@@ -155,13 +155,13 @@ def jitter_samples(rate_hz: int) -> int:
     return round(JITTER_S * rate_hz)
 
 
-def lag_after(runs: Iterable[tuple[int, int]], frame_samples: int, rate_hz: int) -> int:
-    """How far stamps are ahead of frames put end to end, after `runs` of (how many frames, how far apart in samples).
+def lag_after(spacings: Iterable[tuple[int, int]], frame_samples: int, rate_hz: int) -> int:
+    """How far stamps are ahead of frames put end to end, after `spacings`: (how many frames, how far apart).
 
     The same rule as a `Timeline` follows, without looking at each frame: beyond jitter the stamp is right.
     """
     jitter, lag = jitter_samples(rate_hz), 0
-    for count, step in runs:
+    for count, step in spacings:
         change = step - frame_samples
         if change == 0:
             continue

@@ -37,10 +37,10 @@ class RunningMedian:
         self.values = np.zeros((GROUP, groups, width), dtype)
         self._width = width
         self._steps: list[tuple[np.ufunc, Values, Values, Values]] = []
-        runs = self._sort_runs(self.values.reshape(GROUP, -1))
-        candidates = runs[GROUP][:, width:-width]
+        blocks = self._sort_blocks(self.values.reshape(GROUP, -1))
+        candidates = blocks[GROUP][:, width:-width]
         for length in (8, 4, 2, 1):
-            candidates = self._narrow(candidates, runs[length], length)
+            candidates = self._narrow(candidates, blocks[length], length)
         self.medians = candidates.reshape(GROUP, groups - 2, width)
 
     def __call__(self) -> Values:
@@ -48,30 +48,30 @@ class RunningMedian:
             operation(left, right, out=out)
         return self.medians
 
-    def _sort_runs(self, values: Values) -> dict[int, Values]:
-        """Plan to sort each group in runs of 1, 2, 4, 8 and 16 values."""
-        runs = {1: values}
+    def _sort_blocks(self, values: Values) -> dict[int, Values]:
+        """Plan to sort each group in blocks of 1, 2, 4, 8 and 16 values."""
+        blocks = {1: values}
         for length in (1, 2, 4, 8):
             merged = np.empty_like(values)
-            below = _in_runs(runs[length], length)
-            self._exchange(below[:, 0], below[:, 1, ::-1], _in_runs(merged, length))
-            runs[2 * length] = self._sort_bitonic(merged, np.empty_like(merged), length)
-        return runs
+            below = _in_blocks(blocks[length], length)
+            self._exchange(below[:, 0], below[:, 1, ::-1], _in_blocks(merged, length))
+            blocks[2 * length] = self._sort_bitonic(merged, np.empty_like(merged), length)
+        return blocks
 
-    def _narrow(self, shared: Values, runs: Values, length: int) -> Values:
+    def _narrow(self, shared: Values, blocks: Values, length: int) -> Values:
         """Plan to go from `2 * length` sorted candidates for each set of windows to `length` for each half of the set.
 
-        The left half gains a run of the group before, the right half one of the group after. Of candidates and
-        run together only the middle ones stay: the smallest and the largest `length` cannot be the median.
+        The left half gains a block of the group before, the right half one of the group after. Of candidates and
+        block together only the middle ones stay: the smallest and the largest `length` cannot be the median.
         """
         gained, kept = (np.empty(shared.shape, shared.dtype) for _ in range(2))
-        gains = _in_runs(runs, length)
-        middle = _in_runs(gained, length)
-        parents = _in_runs(shared, length)
+        gains = _in_blocks(blocks, length)
+        middle = _in_blocks(gained, length)
+        parents = _in_blocks(shared, length)
         lower, upper = parents[:, 0], parents[:, 1]
         self._steps.append((np.minimum, upper, gains[:, 1, ::-1, : -2 * self._width], middle[:, 0]))
         self._steps.append((np.minimum, upper, gains[:, 0, ::-1, 2 * self._width :], middle[:, 1]))
-        self._steps.append((np.maximum, lower[:, None], middle, _in_runs(kept, length)))
+        self._steps.append((np.maximum, lower[:, None], middle, _in_blocks(kept, length)))
         return self._sort_bitonic(kept, gained, length)
 
     def _exchange(self, left: Values, right: Values, out: Values) -> None:
@@ -80,17 +80,17 @@ class RunningMedian:
         self._steps.append((np.maximum, left, right, out[:, 1]))
 
     def _sort_bitonic(self, values: Values, other: Values, length: int) -> Values:
-        """Plan to sort runs that rise then fall, or the reverse; of the two buffers, give the one with the result."""
+        """Plan to sort blocks that rise then fall, or the reverse; of the two buffers, give the one with the result."""
         while length > 1:
             length //= 2
-            pairs = _in_runs(values, length)
-            self._exchange(pairs[:, 0], pairs[:, 1], _in_runs(other, length))
+            pairs = _in_blocks(values, length)
+            self._exchange(pairs[:, 0], pairs[:, 1], _in_blocks(other, length))
             values, other = other, values
         return values
 
 
-def _in_runs(values: Values, length: int) -> Values:
-    """The 16 rows seen as pairs of runs, `(pairs, 2, length, -1)`; splitting the first axis never copies."""
+def _in_blocks(values: Values, length: int) -> Values:
+    """The 16 rows seen as pairs of blocks, `(pairs, 2, length, -1)`; splitting the first axis never copies."""
     return values.reshape(GROUP // (2 * length), 2, length, -1)
 
 

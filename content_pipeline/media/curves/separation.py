@@ -240,9 +240,9 @@ class CurveStream:
 
     def _overlap_add(self) -> Floats:
         """The percussive sound of the block, as the energy of each hop."""
-        before = OVERLAP - 1
-        self._sound[:before] = self._sound[-before:]
-        sound = self._sound[before:]
+        overlapping = OVERLAP - 1
+        self._sound[:overlapping] = self._sound[-overlapping:]
+        sound = self._sound[overlapping:]
         np.fft.irfft(self._spectrum[:-GROUP], FRAME_SAMPLES, out=sound)  # type: ignore[arg-type]  # typed for 64 bits
         hops = np.einsum("pfs,ps->fs", self._quarters, _SYNTHESIS)
         energy: Floats = np.einsum("fs,fs->f", hops, hops)

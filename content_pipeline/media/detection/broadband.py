@@ -17,7 +17,7 @@ import numpy as np
 
 from content_pipeline.media.curves.memory import keep_freed_memory
 from content_pipeline.media.curves.model import FRAME_RATE_HZ, Curves
-from content_pipeline.media.detection.detector import Candidates, Detection, check_same_kind
+from content_pipeline.media.detection.detector import CandidateTable, Detection, check_same_kind
 from content_pipeline.media.detection.rolling_stats import (
     NODE_FRAMES,
     PERCENTILE_STEP,
@@ -27,14 +27,14 @@ from content_pipeline.media.detection.rolling_stats import (
     rolling_percentile,
     step_sums,
 )
-from content_pipeline.media.detection.stretches import Counted, narrowed, over_runs, runs
+from content_pipeline.media.detection.stretches import CountedFrames, narrowed, over_stretches, stretches_where
 from content_pipeline.settings import DetectionSettings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from content_pipeline.media.detection.rolling_stats import Frames, Mask, Nodes
-    from content_pipeline.media.detection.stretches import Runs
+    from content_pipeline.media.detection.stretches import Stretches
 
 ENTER_DB = 5.0
 LEAVE_BELOW_ENTER_DB = 6.0
@@ -81,9 +81,9 @@ TOO_SHORT = "too short"
 @dataclass(frozen=True, eq=False)
 class BroadbandEvidence:
     """Contrast is in decibels over floor and loudness both; strength is contrast, and what punch adds to it or takes
-    away. An event is a run of frames that stand out, above the leaving strength, with, somewhere in it, a frame above
-    the entering strength, and enough of such frames around it. All thresholds move together with the settings and
-    every rule asks for more of the same, so that a higher threshold never finds more time.
+    away. An event is a stretch of frames that stand out, above the leaving strength, with, somewhere in it, a frame
+    above the entering strength, and enough of such frames around it. All thresholds move together with the settings
+    and every rule asks for more of the same, so that a higher threshold never finds more time.
 
     The score is the broadband energy of the event in seconds of the recording's average: 12 means "as much
     as twelve ordinary seconds". It does not depend on the level of the recording.
@@ -129,38 +129,38 @@ class BroadbandEvidence:
         check_same_kind(settings, "broadband", self.adaptive)
         enter_db = entering_db(settings)
         return Detection(
-            found=self._found(enter_db, settings.min_event_duration_s),
+            candidate_table=self._candidates(enter_db, settings.min_event_duration_s),
             level=self.strength,
             threshold=np.broadcast_to(np.float32(enter_db), self.strength.shape),
             unit="dB",
         )
 
-    def _found(self, enter_db: float, shortest_s: float) -> Candidates:
+    def _candidates(self, enter_db: float, shortest_s: float) -> CandidateTable:
         leave_db, edge_db = (
             max(enter_db - below_db, LOWEST_DB) for below_db in (LEAVE_BELOW_ENTER_DB, EDGE_BELOW_ENTER_DB)
         )
-        wide = runs((self.strength > leave_db) & (self.contrast > edge_db))
+        wide = stretches_where((self.strength > leave_db) & (self.contrast > edge_db))
         # Smoothing spreads a shot over its neighbours; the unsmoothed curve says where it starts and ends.
         exact = narrowed(wide, self.sharp > edge_db)
         passed = self._passed(enter_db, shortest_s, wide, exact)
         failed = ~np.array([*passed.values()])
         spans = np.where((exact[:, 0] < exact[:, 1])[:, None], exact, wide)
         starts_s, ends_s = (spans / FRAME_RATE_HZ).T
-        return Candidates(
+        return CandidateTable(
             starts_s,
             ends_s,
-            scores=over_runs(np.add, self.power, spans) / self.average,
+            scores=over_stretches(np.add, self.power, spans) / self.average,
             rule=np.where(failed.any(axis=0), failed.argmax(axis=0), len(passed)),
             rules=tuple(passed),
         )
 
-    def _passed(self, enter_db: float, shortest_s: float, wide: Runs, exact: Runs) -> dict[str, Mask]:
-        """Which runs each rule lets pass; the first that does not is the one that dropped it."""
-        entering = Counted(self.strength > max(enter_db, LOWEST_DB))
+    def _passed(self, enter_db: float, shortest_s: float, wide: Stretches, exact: Stretches) -> dict[str, Mask]:
+        """Which stretches each rule lets pass; the first that does not is the one that dropped it."""
+        entering = CountedFrames(self.strength > max(enter_db, LOWEST_DB))
         enters = entering.around(wide, 0) > 0
-        # Of runs that do not enter, by which is told why.
+        # Of stretches that do not enter: by which rule they are dropped.
         contrast = np.full(len(wide), np.inf)
-        contrast[~enters] = over_runs(np.maximum, self.contrast, wide[~enters])
+        contrast[~enters] = over_stretches(np.maximum, self.contrast, wide[~enters])
         over_floor = np.interp(wide[:, 0] / NODE_FRAMES, np.arange(len(self.over_floor)), self.over_floor)
         duration_s = (exact[:, 1] - exact[:, 0]) / FRAME_RATE_HZ
         return {
@@ -172,8 +172,8 @@ class BroadbandEvidence:
             TOO_SHORT: (duration_s > 0) & (duration_s >= shortest_s),
         }
 
-    def _near_action(self, entering: Counted, wide: Runs) -> Mask:
-        """Whether somewhere around a run there is enough that enters; a short recording has room for less."""
+    def _near_action(self, entering: CountedFrames, wide: Stretches) -> Mask:
+        """Whether somewhere around a stretch there is enough that enters; a short recording has room for less."""
         shortened = min(1.0, len(self.strength) / _frames(ACTION_WITHIN_S))
         least = max(1, _frames(ACTION_S * shortened))
         starts = entering.crowded(least, _frames(ACTION_WITHIN_S), ACTION_STEP)

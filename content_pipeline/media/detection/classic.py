@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from content_pipeline.media.curves.model import FRAME_RATE_HZ, Curves
-from content_pipeline.media.detection.detector import Candidates, Detection, check_same_kind
-from content_pipeline.media.detection.stretches import over_runs, runs
+from content_pipeline.media.detection.detector import CandidateTable, Detection, check_same_kind
+from content_pipeline.media.detection.stretches import over_stretches, stretches_where
 from content_pipeline.settings import DetectionSettings
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ClassicEvidence:
-    """An event is a run of frames whose percussive RMS passes the threshold; its score is the peak RMS.
+    """An event is a stretch of frames whose percussive RMS passes the threshold; its score is the peak RMS.
 
     Absolute: a recording made at a low level has no events. `broadband` has no such limit.
     """
@@ -39,7 +39,7 @@ class ClassicEvidence:
         check_same_kind(settings, "classic", self.adaptive)
         threshold = self._threshold(settings)
         return Detection(
-            found=self._found(threshold, settings.min_event_duration_s),
+            candidate_table=self._candidates(threshold, settings.min_event_duration_s),
             level=self.level,
             threshold=np.full(len(self.level), threshold, np.float32),
             unit="RMS",
@@ -50,13 +50,13 @@ class ClassicEvidence:
             return settings.rms_threshold
         return max(self.usual + settings.sensitivity * self.spread, settings.rms_threshold)
 
-    def _found(self, threshold: float, shortest_s: float) -> Candidates:
-        above = runs(self.level > threshold)
+    def _candidates(self, threshold: float, shortest_s: float) -> CandidateTable:
+        above = stretches_where(self.level > threshold)
         starts_s, ends_s = (above / FRAME_RATE_HZ).T
-        return Candidates(
+        return CandidateTable(
             starts_s,
             ends_s,
-            scores=over_runs(np.maximum, self.level, above),
+            scores=over_stretches(np.maximum, self.level, above),
             rule=(ends_s - starts_s >= shortest_s).astype(np.intp),
             rules=("too short",),
         )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A run of the curve above the threshold. It is an event unless a rule dropped it."""
+    """A stretch of the curve above the threshold. It is an event unless a rule dropped it."""
 
     span: Span
     score: float
@@ -35,8 +35,8 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
-    """All of them as columns, in order of time: a thousand of them are four arrays, not three thousand objects.
+class CandidateTable:
+    """All candidates as columns, in order of time: a thousand of them are four arrays, not three thousand objects.
 
     `rule` is the place in `rules` of the one that dropped the candidate; the one behind the last means an event.
     """
@@ -61,14 +61,14 @@ class Candidates:
 class Detection:
     """`level` and `threshold` are what was compared, per frame and in `unit`: what the plot shows."""
 
-    found: Candidates
+    candidate_table: CandidateTable
     level: Curve
     threshold: Curve
     unit: str
 
     @cached_property
     def candidates(self) -> tuple[Candidate, ...]:
-        return self.found.listed()
+        return self.candidate_table.listed()
 
     @cached_property
     def events(self) -> tuple[Candidate, ...]:

@@ -33,7 +33,7 @@ MONTAGE_S = 20.0
 class Agreement:
     """Counts of events and seconds; add two to judge them together."""
 
-    found: int
+    matched: int
     detected: int
     labelled: int
     common_s: float
@@ -42,7 +42,7 @@ class Agreement:
 
     def __add__(self, other: Agreement) -> Agreement:
         return Agreement(
-            self.found + other.found,
+            self.matched + other.matched,
             self.detected + other.detected,
             self.labelled + other.labelled,
             self.common_s + other.common_s,
@@ -53,15 +53,15 @@ class Agreement:
     @property
     def precision(self) -> float:
         # Who finds nothing where there is something is not precise.
-        return _ratio(self.found, self.detected) if self.detected or not self.labelled else 0.0
+        return _ratio(self.matched, self.detected) if self.detected or not self.labelled else 0.0
 
     @property
     def recall(self) -> float:
-        return _ratio(self.found, self.labelled)
+        return _ratio(self.matched, self.labelled)
 
     @property
     def f1(self) -> float:
-        return _ratio(2 * self.found, self.detected + self.labelled)
+        return _ratio(2 * self.matched, self.detected + self.labelled)
 
     @property
     def time_f1(self) -> float:
@@ -126,16 +126,16 @@ def held_out(tried: Mapping[float, Judgement]) -> Judgement:
     that suits the clips of all other sources best."""
 
     def quality(value: float, source: str) -> float:
-        others = Judgement(tuple(one for one in tried[value].verdicts if one.clip.source != source))
+        others = Judgement(tuple(verdict for verdict in tried[value].verdicts if verdict.clip.source != source))
         share = others.montage_share
         return others.agreement.f1 + (share if share is not None else 0.0)
 
     def judged(source: str) -> Iterable[Verdict]:
         best = max(tried, key=lambda value: quality(value, source))
-        return (one for one in tried[best].verdicts if one.clip.source == source)
+        return (verdict for verdict in tried[best].verdicts if verdict.clip.source == source)
 
-    sources = sorted({one.clip.source for judgement in tried.values() for one in judgement.verdicts})
-    return Judgement(tuple(one for source in sources for one in judged(source)))
+    sources = sorted({verdict.clip.source for judgement in tried.values() for verdict in judgement.verdicts})
+    return Judgement(tuple(verdict for source in sources for verdict in judged(source)))
 
 
 def at_level(curves: Curves, gain_db: float) -> Curves:
@@ -148,7 +148,7 @@ def compare(detected: Iterable[Span], labelled: Iterable[Span], gap_s: float = M
     events = merged_spans(detected, gap_s)
     fights = sorted(labelled)
     return Agreement(
-        found=sum(index is not None for index in matches(events, fights)),
+        matched=sum(index is not None for index in matches(events, fights)),
         detected=len(events),
         labelled=len(fights),
         common_s=common_s(events, merged_spans(fights, 0.0)),
@@ -211,10 +211,10 @@ def _is_found(event: Span, fight: Span) -> bool:
     return starts_together or _overlap(event, fight) >= LEAST_OVERLAP
 
 
-def _overlap(one: Span, other: Span) -> float:
+def _overlap(span: Span, other: Span) -> float:
     """Intersection over union."""
-    union_s = one.duration_s + other.duration_s - one.overlap_s(other)
-    return one.overlap_s(other) / union_s if union_s > 0 else 0.0
+    union_s = span.duration_s + other.duration_s - span.overlap_s(other)
+    return span.overlap_s(other) / union_s if union_s > 0 else 0.0
 
 
 def _ratio(part: float, whole: float) -> float:

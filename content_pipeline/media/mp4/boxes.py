@@ -47,22 +47,22 @@ class Box:
         return data
 
     def children(self) -> list[Box]:
-        found: list[Box] = []
+        boxes: list[Box] = []
         position = self.start
         while position < self.end:
-            if len(found) == MOST_BOXES:
+            if len(boxes) == MOST_BOXES:
                 raise Unusual
             box = self._child(position)
-            found.append(box)
+            boxes.append(box)
             position = box.end
-        return found
+        return boxes
 
     def child(self, kind: bytes) -> Box:
         """The one child of this kind."""
-        found = [box for box in self.children() if box.kind == kind]
-        if len(found) != 1:
+        boxes = [box for box in self.children() if box.kind == kind]
+        if len(boxes) != 1:
             raise Unusual
-        return found[0]
+        return boxes[0]
 
     def find(self, kind: bytes) -> Box | None:
         return next((box for box in self.children() if box.kind == kind), None)

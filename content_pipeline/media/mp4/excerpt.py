@@ -95,11 +95,11 @@ class AudioExcerpts:
         last_chunk = self.first_chunk(start_s)
         while last_chunk < self.table.chunks:
             first_chunk = last_chunk
-            first_sample = self.table.in_chunks.first_sample_of(first_chunk)
+            first_sample = self.table.chunk_table.first_sample_of(first_chunk)
             last_sample = first_sample + window_samples
             whole = last_sample >= self.table.samples
             last_chunk = (
-                self.table.chunks if whole else max(self.table.in_chunks.chunk_of(last_sample), first_chunk + 1)
+                self.table.chunks if whole else max(self.table.chunk_table.chunk_of(last_sample), first_chunk + 1)
             )
             _, last_sample = self.table.samples_of(first_chunk, last_chunk)
             edit = self.edit.of_window(self.table.ticks_at(first_sample), self.table.ticks_at(last_sample))
@@ -111,7 +111,7 @@ class AudioExcerpts:
         """The chunk with the packet before the one that sounds at `start_s`, by the recording's stamps."""
         if start_s <= 0:
             return 0
-        return self.table.in_chunks.chunk_of(max(0, self.table.sample_at(self._media_ticks(start_s)) - 1))
+        return self.table.chunk_table.chunk_of(max(0, self.table.sample_at(self._media_ticks(start_s)) - 1))
 
     def lag_at(self, start_s: float, rate_hz: int, frame_samples: int) -> int | None:
         """By how much the stamp of the first packet from `start_s` on is ahead of frames put end to end.
@@ -214,11 +214,11 @@ def _edit_of(trak: Box, movie: Box, ticks_hz: int) -> Edit:
     layout = struct.Struct(">QqI" if box.read(0, 1) == b"\x01" else ">IiI")
     if not 1 <= count <= 2:
         raise Unusual
-    *before, (length, media_ticks, speed) = layout.iter_unpack(box.read(8, count * layout.size))
-    if speed != _NORMAL_SPEED or media_ticks < 0 or any(media != -1 for _, media, _ in before):
+    *empty_edits, (length, media_ticks, speed) = layout.iter_unpack(box.read(8, count * layout.size))
+    if speed != _NORMAL_SPEED or media_ticks < 0 or any(media != -1 for _, media, _ in empty_edits):
         raise Unusual
     movie_hz = _timescale(movie.child(b"mvhd"))
-    empty = sum(_rescaled(ticks, ticks_hz, movie_hz) for ticks, _, _ in before)
+    empty = sum(_rescaled(ticks, ticks_hz, movie_hz) for ticks, _, _ in empty_edits)
     length = _rescaled(length, ticks_hz, movie_hz)
     if not length or max(empty, media_ticks, length) > _MOST_TICKS:
         raise Unusual  # of a length of no ticks, libavformat presents one packet

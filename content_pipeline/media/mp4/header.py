@@ -1,7 +1,7 @@
 """The first moments of a long mp4 or mov, for whoever only wants to know what it is.
 
 Opening a recording of 12 hours costs libavformat a third of a second and a quarter of a gigabyte, for a list of all
-packets. Everything it says of itself stands elsewhere: durations and rates in the headers and in the runs of
+packets. Everything it says of itself stands elsewhere: durations and rates in the headers and in the table of
 durations, formats in the descriptions. So the lists are cut to the first packets of each track, and nothing else.
 """
 
@@ -81,14 +81,14 @@ def _packed_modestly(kind: bytes, contents: Iterator[bytes]) -> bytes:
 
 
 def _tables(stbl: Box, shift_bytes: int) -> Iterator[bytes]:
-    chunks, samples, runs = _kept(stbl)
+    chunks, samples, chunk_rows = _kept(stbl)
     for box in stbl.children():
         if box.kind in (b"stco", b"co64"):
             yield _positions(box, chunks, shift_bytes)
         elif box.kind == b"stts":
             yield _first_rows(box, 8, _rows(box, 8))
         elif box.kind == b"stsc":
-            yield _first_rows(box, 12, runs)
+            yield _first_rows(box, 12, chunk_rows)
         elif box.kind == b"stsz":
             yield _sizes(box, samples)
         elif box.kind in (b"ctts", b"stss", b"stps"):
@@ -98,15 +98,15 @@ def _tables(stbl: Box, shift_bytes: int) -> Iterator[bytes]:
 
 
 def _kept(stbl: Box) -> tuple[int, int, int]:
-    """How many chunks stay, how many samples these hold, and how many runs of chunks that are."""
-    positions, runs = stbl.find(b"co64") or stbl.child(b"stco"), stbl.child(b"stsc")
+    """How many chunks stay, how many samples these hold, and how many rows of the chunk table that are."""
+    positions, stsc = stbl.find(b"co64") or stbl.child(b"stco"), stbl.child(b"stsc")
     chunks = min(_rows(positions, 8 if positions.kind == b"co64" else 4), _CHUNKS_KEPT)
-    first, per_chunk, _ = runs.numbers(8, 3 * min(_rows(runs, 12), chunks), ">u4").astype(np.int64).reshape(-1, 3).T
+    first, per_chunk, _ = stsc.numbers(8, 3 * min(_rows(stsc, 12), chunks), ">u4").astype(np.int64).reshape(-1, 3).T
     count = int(np.searchsorted(first, chunks, side="right"))
-    in_runs = np.diff(np.append(first[:count], chunks + 1))
-    if (in_runs < 0).any():
+    chunks_of_rows = np.diff(np.append(first[:count], chunks + 1))
+    if (chunks_of_rows < 0).any():
         raise Unusual
-    return chunks, int((in_runs * per_chunk[:count]).sum()), count
+    return chunks, int((chunks_of_rows * per_chunk[:count]).sum()), count
 
 
 def _rows(box: Box, row_bytes: int) -> int:

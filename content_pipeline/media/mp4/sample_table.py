@@ -1,7 +1,8 @@
 """Which bytes of an mp4 hold which moment of a track, and the same table cut to a few chunks of it.
 
 A table lists every packet: 12 hours have three million, a quarter of a gigabyte once libavformat has spread them out.
-Here only the runs of equal durations are held; sizes and positions are read for a window at a time.
+Here only the durations are held, with one row for equal neighbours; sizes and positions are read for a window at a
+time.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from content_pipeline.media.mp4.boxes import Box, Unusual, packed
-from content_pipeline.media.mp4.chunk_table import ChunkRuns
+from content_pipeline.media.mp4.chunk_table import ChunkTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Integers = NDArray[np.int64]
 
-_MOST_RUNS = 1 << 18
+_MOST_ROWS = 1 << 18
 _MOST_SAMPLES = 1 << 28
 _AT_ONCE = 1 << 17  # sizes or positions
 _LONGEST_SAMPLE = 1 << 30  # in ticks; beyond it libavformat has its own ideas
@@ -30,14 +31,14 @@ _MOST_CHUNKS_AT_THE_END = 1_000  # of the file; each is looked up by itself
 
 
 @dataclass(frozen=True)
-class Runs:
-    """Runs of equal values: from sample (or chunk) number `first[i]` on, `value[i]` each."""
+class RepeatedValues:
+    """Equal values as one row: from sample (or chunk) number `first[i]` on, `value[i]` each."""
 
     first: Integers
     value: Integers
 
     def at(self, number: int) -> int:
-        """Which run a number lies in."""
+        """Which row a number lies in."""
         return int(np.searchsorted(self.first, number, side="right")) - 1
 
 
@@ -48,9 +49,9 @@ class SampleTable:
     stbl: Box
     samples: int
     chunks: int
-    durations: Runs
-    start_ticks: Integers  # of each run of durations
-    in_chunks: ChunkRuns
+    durations: RepeatedValues
+    start_ticks: Integers  # of each row of durations
+    chunk_table: ChunkTable
 
     @classmethod
     def of(cls, stbl: Box) -> SampleTable:
@@ -62,22 +63,22 @@ class SampleTable:
         if sizes.end - sizes.start < 12 + 4 * samples:
             raise Unusual
         durations, start_ticks = _durations(stbl.child(b"stts"), samples)
-        in_chunks = ChunkRuns.of(stbl.child(b"stsc"), chunks, samples)
-        table = cls(stbl, samples, chunks, durations, start_ticks, in_chunks)
+        chunk_table = ChunkTable.of(stbl.child(b"stsc"), chunks, samples)
+        table = cls(stbl, samples, chunks, durations, start_ticks, chunk_table)
         table._check_places(table._largest_bytes())
         return table
 
     def ticks_at(self, sample: int) -> int:
         """When a sample starts, in ticks of the track from the start of the media."""
-        run = self.durations.at(sample)
-        within = (sample - int(self.durations.first[run])) * int(self.durations.value[run])
-        return int(self.start_ticks[run]) + within
+        row = self.durations.at(sample)
+        within = (sample - int(self.durations.first[row])) * int(self.durations.value[row])
+        return int(self.start_ticks[row]) + within
 
     def sample_at(self, ticks: int) -> int:
         """The sample that sounds at a time."""
-        run = max(0, int(np.searchsorted(self.start_ticks, ticks, side="right")) - 1)
-        within = (ticks - int(self.start_ticks[run])) // int(self.durations.value[run])
-        return min(max(0, int(self.durations.first[run]) + within), self.samples - 1)
+        row = max(0, int(np.searchsorted(self.start_ticks, ticks, side="right")) - 1)
+        within = (ticks - int(self.start_ticks[row])) // int(self.durations.value[row])
+        return min(max(0, int(self.durations.first[row]) + within), self.samples - 1)
 
     def durations_before(self, sample: int) -> Iterator[tuple[int, int]]:
         """How many samples of which duration come before a sample."""
@@ -86,20 +87,20 @@ class SampleTable:
 
     def samples_of(self, first_chunk: int, last_chunk: int) -> tuple[int, int]:
         """The samples that chunks `[first_chunk, last_chunk)` hold, from the first to past the last."""
-        start = self.in_chunks.first_sample_of(first_chunk)
-        return start, self.samples if last_chunk >= self.chunks else self.in_chunks.first_sample_of(last_chunk)
+        start = self.chunk_table.first_sample_of(first_chunk)
+        return start, self.samples if last_chunk >= self.chunks else self.chunk_table.first_sample_of(last_chunk)
 
     def cut(self, first_chunk: int, last_chunk: int, shift_bytes: int) -> bytes:
         """The table of chunks `[first_chunk, last_chunk)` alone, whose bytes have moved by `shift_bytes`."""
         start, stop = self.samples_of(first_chunk, last_chunk)
-        run_starts, per_chunk = self.in_chunks.cut(first_chunk, last_chunk)
+        row_starts, per_chunk = self.chunk_table.cut(first_chunk, last_chunk)
         moved = self._positions(first_chunk, last_chunk) + np.uint64(shift_bytes)
         sizes = self.stbl.child(b"stsz").read(12 + 4 * start, 4 * (stop - start))
         return packed(
             b"stbl",
             packed(b"stsd", self.stbl.child(b"stsd").read()),
             _table(b"stts", *_clipped(self.durations, start, stop)),
-            _table(b"stsc", 1 + run_starts, per_chunk, np.ones_like(per_chunk)),
+            _table(b"stsc", 1 + row_starts, per_chunk, np.ones_like(per_chunk)),
             packed(b"stsz", struct.pack(">III", 0, 0, stop - start), sizes),
             packed(b"co64", struct.pack(">II", 0, last_chunk - first_chunk), moved.astype(">u8").tobytes()),
         )
@@ -121,7 +122,7 @@ class SampleTable:
         Only the chunks near the end of the file can reach beyond it, so only those are added up.
         """
         file_bytes = self.stbl.source.signature.size_bytes
-        safe_bytes = max(0, file_bytes - largest_bytes * self.in_chunks.longest)
+        safe_bytes = max(0, file_bytes - largest_bytes * self.chunk_table.longest)
         at_the_end = 0
         for first_chunk in range(0, self.chunks, _AT_ONCE):
             positions = self._positions(first_chunk, min(first_chunk + _AT_ONCE, self.chunks))
@@ -149,20 +150,20 @@ def _positions(stbl: Box) -> Box:
     return stbl.find(b"co64") or stbl.child(b"stco")
 
 
-def _durations(stts: Box, samples: int) -> tuple[Runs, Integers]:
+def _durations(stts: Box, samples: int) -> tuple[RepeatedValues, Integers]:
     (rows,) = struct.unpack(">I", stts.read(4, 4))
-    if not 1 <= rows <= _MOST_RUNS:
+    if not 1 <= rows <= _MOST_ROWS:
         raise Unusual
     counts, ticks = stts.numbers(8, 2 * rows, ">u4").astype(np.int64).reshape(rows, 2).T
     if counts.min() < 1 or ticks.min() < 1 or ticks.max() > _LONGEST_SAMPLE or counts.sum() != samples:
         raise Unusual
-    return Runs(np.cumsum(counts) - counts, ticks), np.cumsum(counts * ticks) - counts * ticks
+    return RepeatedValues(np.cumsum(counts) - counts, ticks), np.cumsum(counts * ticks) - counts * ticks
 
 
-def _clipped(runs: Runs, start: int, stop: int) -> tuple[Integers, Integers]:
-    """How many of `[start, stop)` each run covers, and its value; runs that cover none are left out."""
-    counts = np.minimum(np.append(runs.first[1:], stop), stop) - np.maximum(runs.first, start)
-    return counts[counts > 0], runs.value[counts > 0]
+def _clipped(repeated: RepeatedValues, start: int, stop: int) -> tuple[Integers, Integers]:
+    """How many of `[start, stop)` each row covers, and its value; rows that cover none are left out."""
+    counts = np.minimum(np.append(repeated.first[1:], stop), stop) - np.maximum(repeated.first, start)
+    return counts[counts > 0], repeated.value[counts > 0]
 
 
 def _table(kind: bytes, *columns: Integers) -> bytes:

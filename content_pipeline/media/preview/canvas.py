@@ -30,7 +30,7 @@ _LONGEST_TEXT = 400
 _UNASSIGNED = "\U0010ffff"
 
 
-class Box(NamedTuple):
+class Rectangle(NamedTuple):
     """A rectangle in pixels, `right` and `bottom` outside."""
 
     left: int

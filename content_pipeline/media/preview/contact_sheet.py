@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 from content_pipeline.errors import NoPicture, printable
-from content_pipeline.media.preview.canvas import Box, as_jpeg, clock, fitted, font, write
+from content_pipeline.media.preview.canvas import Rectangle, as_jpeg, clock, fitted, font, write
 from content_pipeline.media.preview.stills import Still, stills
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ def _tile_height(video: VideoTrack, width: int) -> int:
     return round(min(1.0, max(0.4, sides[1] / max(1, sides[0]))) * width)
 
 
-def _blank_sheet(count: int, columns: int, tile: tuple[int, int], left_out: int) -> tuple[Image.Image, list[Box]]:
+def _blank_sheet(count: int, columns: int, tile: tuple[int, int], left_out: int) -> tuple[Image.Image, list[Rectangle]]:
     across = max(1, min(columns, count))
     down = max(1, -(-count // across))
     step_x, step_y = tile[0] + _MARGIN_PX, tile[1] + _CAPTION_PX + _MARGIN_PX
     footer = _CAPTION_PX if left_out else 0
     sheet = Image.new("RGB", (across * step_x + _MARGIN_PX, down * step_y + _MARGIN_PX // 2 + footer), _BACKGROUND)
     boxes = [
-        Box(left, top, left + tile[0], top + tile[1])
+        Rectangle(left, top, left + tile[0], top + tile[1])
         for index in range(count)
         for left, top in [(_MARGIN_PX + index % across * step_x, _MARGIN_PX + index // across * step_y)]
     ]
@@ -75,7 +75,7 @@ def _blank_sheet(count: int, columns: int, tile: tuple[int, int], left_out: int)
     return sheet, boxes
 
 
-def _place_picture(sheet: Image.Image, picture: Still | None, box: Box) -> None:
+def _place_picture(sheet: Image.Image, picture: Still | None, box: Rectangle) -> None:
     sheet.paste(_UNREADABLE if picture is None else _TILE, box)
     if picture is None:
         middle = ((box.left + box.right) / 2, (box.top + box.bottom) / 2)
@@ -87,7 +87,7 @@ def _place_picture(sheet: Image.Image, picture: Still | None, box: Box) -> None:
 
 
 def _write_caption(
-    sheet: Image.Image, number: int, span: Span, picture: Still | None, box: Box, *, hours: bool
+    sheet: Image.Image, number: int, span: Span, picture: Still | None, box: Rectangle, *, hours: bool
 ) -> None:
     baseline = box.bottom + 18
     write(sheet, (box.left, baseline), str(number), _TEXT, _NUMBER)

@@ -23,8 +23,8 @@ from content_pipeline.media.preview.canvas import (
     PAPER,
     SLATE,
     VERMILION,
-    Box,
     Colour,
+    Rectangle,
     as_png,
     clock,
     drawable,
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.float32]
 
 WIDTH_PX, HEIGHT_PX = 1200, 360
-PLOT = Box(66, 82, 1162, 272)
-KEPT_LANE = Box(PLOT.left, 282, PLOT.right, 294)
-DROPPED_LANE = Box(PLOT.left, 300, PLOT.right, 312)
-BAND = Box(PLOT.left, PLOT.top, PLOT.right, DROPPED_LANE.bottom + 4)
+PLOT = Rectangle(66, 82, 1162, 272)
+KEPT_LANE = Rectangle(PLOT.left, 282, PLOT.right, 294)
+DROPPED_LANE = Rectangle(PLOT.left, 300, PLOT.right, 312)
+BAND = Rectangle(PLOT.left, PLOT.top, PLOT.right, DROPPED_LANE.bottom + 4)
 _TITLE_BASELINE, _LEGEND_BASELINE, _UNIT_BASELINE, _TIME_BASELINE = 27, 52, 74, 338
 _SMALL, _TITLE = 12, 18
 _PALETTE = 32
@@ -152,7 +152,7 @@ def _level_scale(heard: Envelope, asked: Envelope) -> LevelScale:
 # The curve, as coverage of pixels: antialiased, and the same work for a minute as for a day.
 
 
-def _paint(pixels: Pixels, area: Box, share: NDArray[np.floating] | float, colour: Colour) -> None:
+def _paint(pixels: Pixels, area: Rectangle, share: NDArray[np.floating] | float, colour: Colour) -> None:
     region = pixels[area.top : area.bottom, area.left : area.right]
     weight = np.asarray(share, dtype=np.float32)
     region += (weight[..., None] if weight.ndim else weight) * (np.asarray(colour, dtype=np.float32) - region)
@@ -182,18 +182,18 @@ def _line(y: NDArray[np.float64], thickness_px: float) -> NDArray[np.float32]:
 def _paint_bands(pixels: Pixels, scale: TimeScale, highlights: Sequence[Highlight]) -> None:
     for highlight in highlights:
         left, right = scale.extent(highlight.span, narrowest_px=2)
-        _paint(pixels, Box(left, BAND.top, right, BAND.bottom), 0.15, GREEN)
-        _paint(pixels, Box(left, BAND.top, right, BAND.top + 3), 0.8, GREEN)
+        _paint(pixels, Rectangle(left, BAND.top, right, BAND.bottom), 0.15, GREEN)
+        _paint(pixels, Rectangle(left, BAND.top, right, BAND.top + 3), 0.8, GREEN)
 
 
 def _paint_grid(pixels: Pixels, scale: TimeScale, levels: LevelScale) -> None:
     for tick in _level_ticks(levels):
         y = PLOT.top + min(PLOT.height - 1, round(float(levels.y(np.array(tick)))))
-        _paint(pixels, Box(PLOT.left, y, PLOT.right, y + 1), 0.8, GRID)
+        _paint(pixels, Rectangle(PLOT.left, y, PLOT.right, y + 1), 0.8, GRID)
     for tick in _time_ticks(scale):
         x = min(PLOT.right - 1, round(scale.x(tick)))
-        _paint(pixels, Box(x, PLOT.top, x + 1, BAND.bottom), 0.8, GRID)
-    _paint(pixels, Box(PLOT.left, PLOT.bottom, PLOT.right, PLOT.bottom + 1), 1.0, MIST)
+        _paint(pixels, Rectangle(x, PLOT.top, x + 1, BAND.bottom), 0.8, GRID)
+    _paint(pixels, Rectangle(PLOT.left, PLOT.bottom, PLOT.right, PLOT.bottom + 1), 1.0, MIST)
 
 
 def _paint_level(pixels: Pixels, levels: LevelScale, heard: Envelope, asked: Envelope) -> None:

@@ -54,7 +54,7 @@ def stills(source: Source, info: MediaInfo, scenes: Sequence[Scene], size: tuple
         raise NoPicture(f"{printable(source.path)} holds no picture to show")
     pictures: dict[Scene, Still | None] = {}
     with _cursor(source, video, "NONKEY", threads=1) as keys, _cursor(source, video, "NONREF", _THREADS) as forward:
-        reader = _Reader(info, video, keys, forward)
+        reader = _StillReader(info, video, keys, forward)
         # In the order of time, so that one pass through a file without keyframes serves every highlight.
         for scene in sorted(set(scenes), key=lambda scene: (scene.at_s, scene)):
             frame = reader.frame_of(scene)
@@ -66,7 +66,7 @@ def stills(source: Source, info: MediaInfo, scenes: Sequence[Scene], size: tuple
     return [pictures[scene] for scene in scenes]
 
 
-class _Reader:
+class _StillReader:
     def __init__(self, info: MediaInfo, video: VideoTrack, keys: _Cursor, forward: _Cursor) -> None:
         self._info = info
         self._frame_rate = video.frame_rate if video.frame_rate > 0 else 60.0
@@ -77,14 +77,15 @@ class _Reader:
     def frame_of(self, scene: Scene) -> VideoFrame | None:
         start_s, end_s = (self._info.origin_s + edge for edge in (scene.span.start_s, scene.span.end_s))
         moment_s = self._info.origin_s + scene.at_s
-        before, after = self._keys.keyframe_before(moment_s), self._keys.keyframe_after(moment_s, end_s)
-        inside = [frame for frame in (before, after) if frame is not None and self._keys.time_s(frame) >= start_s]
+        keyframe, next_keyframe = self._keys.keyframe_before(moment_s), self._keys.keyframe_after(moment_s, end_s)
+        around = [frame for frame in (keyframe, next_keyframe) if frame is not None]
+        inside = [frame for frame in around if self._keys.time_s(frame) >= start_s]
         nearest = min(inside, key=lambda frame: abs(self._keys.time_s(frame) - moment_s), default=None)
         if nearest is not None and abs(self._keys.time_s(nearest) - moment_s) <= NEAR_S:
             return nearest
-        if before is None or self._is_too_dear(before, moment_s):
-            return before if nearest is None else nearest
-        decoded = self._decoded_in(start_s, end_s, moment_s, self._keys.time_s(before))
+        if keyframe is None or self._is_too_dear(keyframe, moment_s):
+            return keyframe if nearest is None else nearest
+        decoded = self._decoded_in(start_s, end_s, moment_s, self._keys.time_s(keyframe))
         return nearest if decoded is None else decoded
 
     def _is_too_dear(self, keyframe: VideoFrame, moment_s: float) -> bool:

@@ -61,10 +61,10 @@ class Cutter:
 
     def _pictures(self) -> Iterator[Picture]:
         plan = self._plan
-        before = islice(self._packets, plan.copy_from if plan.copy_to else None)
+        head_packets = islice(self._packets, plan.copy_from if plan.copy_to else None)
         if self._head is not None:
-            yield from self._encoded(self._head, before)
-        deque(before, maxlen=0)  # without a head, what lies before the first copied packet is passed over
+            yield from self._encoded(self._head, head_packets)
+        deque(head_packets, maxlen=0)  # without a head, what lies before the first copied packet is passed over
         group: list[Packet[VideoStream]] = []
         for packet in islice(self._packets, plan.copy_to - plan.copy_from):
             if packet.is_keyframe or self._tail is None:
@@ -97,15 +97,15 @@ class Cutter:
 
 def _surveyed(container: InputContainer, stream: VideoStream, survey: Survey) -> Iterator[Packet[VideoStream]]:
     """The surveyed packets, read again; that they are the same is checked one by one."""
-    found = 0
+    count = 0
     for packet in packets_from(container, stream, survey.seek_s):
-        if packet.pts is None or (found == 0 and packet.pts != survey.stamps[0].pts):
+        if packet.pts is None or (count == 0 and packet.pts != survey.stamps[0].pts):
             continue
-        if packet.pts != survey.stamps[found].pts:
+        if packet.pts != survey.stamps[count].pts:
             break
         yield packet
-        found += 1
-        if found == len(survey.stamps):
+        count += 1
+        if count == len(survey.stamps):
             return
     raise FileInUse("the recording's packets changed between two readings")
 

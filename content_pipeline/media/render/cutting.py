@@ -1,6 +1,6 @@
 """Where to cut: pure decisions on a survey, in ticks of the recording's own clock.
 
-A picture may be coded before pictures that are shown earlier. A run of packets can therefore only end at a
+A picture may be coded before pictures that are shown earlier. A series of packets can therefore only end at a
 *boundary*: a place in decoding order where everything before is shown before everything after.
 """
 
@@ -47,7 +47,7 @@ class CutPlan:
 
 
 def boundaries(survey: Survey) -> Iterator[Boundary]:
-    """Every place where a run of packets may end, in order; the last one is the end of what was surveyed."""
+    """Every place where a series of packets may end, in order; the last one is the end of what was surveyed."""
     shown = [stamp.pts for stamp in survey.stamps]
     latest = list(accumulate(shown, max))
     earliest_after = [*accumulate(reversed(shown), min)][::-1]
@@ -105,10 +105,11 @@ def plan_smart(survey: Survey, span: Span) -> CutPlan:
     near = min(edges, key=lambda edge: (abs(edge.pts - end), edge.pts))
     if _is_close(survey, near.pts, start, span):
         return CutPlan(start, near.pts, first, near.index, copy_start, near.pts)
-    before = [edge for edge in edges if edge.pts <= end]
-    if not before:
+    edges_in_time = [edge for edge in edges if edge.pts <= end]
+    if not edges_in_time:
         return CutPlan(start, end, 0, 0, end, end)
-    return CutPlan(start, end, first, before[-1].index, copy_start, before[-1].pts)
+    last = edges_in_time[-1]
+    return CutPlan(start, end, first, last.index, copy_start, last.pts)
 
 
 def _is_close(survey: Survey, end: int, start: int, span: Span) -> bool:

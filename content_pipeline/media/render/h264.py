@@ -67,7 +67,7 @@ class ParameterSets:
 
 def from_box(box: bytes) -> ParameterSets:
     try:
-        position, found = 5, []
+        position, sets = 5, []
         length_size = (box[4] & 3) + 1
         for mask in (0x1F, 0xFF):
             units = []
@@ -76,8 +76,8 @@ def from_box(box: bytes) -> ParameterSets:
                 size = int.from_bytes(box[position : position + 2], "big")
                 units.append(box[position + 2 : position + 2 + size])
                 position += 2 + size
-            found.append(tuple(units))
-        return ParameterSets(found[0], found[1], length_size)
+            sets.append(tuple(units))
+        return ParameterSets(sets[0], sets[1], length_size)
     except IndexError as error:
         raise Malformed("the avcC box is cut short") from error
 

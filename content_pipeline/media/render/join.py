@@ -42,7 +42,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Montage:
+class JoinedMontage:
     path: Path
     duration_s: float
     cuts: tuple[Cut, ...]
@@ -54,12 +54,12 @@ class Montage:
         return {"duration_s": self.duration_s, "has_sound": self.has_sound, "cuts": cuts}
 
     @classmethod
-    def from_json(cls, value: dict[str, Any], path: Path) -> Montage:
+    def from_json(cls, value: dict[str, Any], path: Path) -> JoinedMontage:
         cuts = tuple(Cut(Span(start, end), at, until) for start, end, at, until in value["cuts"])
         return cls(path, value["duration_s"], cuts, value["has_sound"])
 
 
-def join(clips: Sequence[Clip], settings: RenderSettings, target: Path) -> Montage:
+def join(clips: Sequence[Clip], settings: RenderSettings, target: Path) -> JoinedMontage:
     """Write the clips one after the other into an mp4 that starts playing before it is loaded."""
     import av
 
@@ -78,7 +78,7 @@ def join(clips: Sequence[Clip], settings: RenderSettings, target: Path) -> Monta
     return montage
 
 
-def _write(clips: Sequence[Clip], settings: RenderSettings, container: OutputContainer, target: Path) -> Montage:
+def _write(clips: Sequence[Clip], settings: RenderSettings, container: OutputContainer, target: Path) -> JoinedMontage:
     starts = _starts(clips)
     time_base = _common_time_base(clips)
     sound = sound_for(clips, starts, settings)
@@ -97,7 +97,7 @@ def _write(clips: Sequence[Clip], settings: RenderSettings, container: OutputCon
     cuts = tuple(
         Cut(clip.span, float(start), float(end)) for clip, start, end in zip(clips, starts, starts[1:], strict=False)
     )
-    return Montage(target, float(starts[-1]), cuts, sound is not None)
+    return JoinedMontage(target, float(starts[-1]), cuts, sound is not None)
 
 
 def _starts(clips: Sequence[Clip]) -> list[Fraction]:

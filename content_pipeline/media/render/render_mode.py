@@ -30,13 +30,13 @@ _PROFILES = {"Baseline", "Constrained Baseline", "Main", "High", "Progressive Hi
 
 
 @dataclass(frozen=True)
-class Choice:
+class ModeChoice:
     mode: Mode
     reason: str
 
 
 @dataclass(frozen=True)
-class Around:
+class PlannedSpan:
     """One span, what surrounds it, and the two ways to cut it without encoding it all."""
 
     span: Span
@@ -64,26 +64,26 @@ class Around:
         return float((self.smart.copy_end - self.smart.copy_start) * self.surveyed.time_base)
 
 
-def choose(source: Source, info: MediaInfo, spans: Sequence[Span], settings: RenderSettings) -> Choice:
+def choose_mode(source: Source, info: MediaInfo, spans: Sequence[Span], settings: RenderSettings) -> ModeChoice:
     """`settings.mode` where this recording allows it; for `auto` the cheapest way that looks right."""
     if settings.mode == "encode":
-        return Choice("encode", "Encoding, as render.mode asks.")
+        return ModeChoice("encode", "Encoding, as render.mode asks.")
     with source.container() as container:
         obstacle = _obstacle(container, info)
-        around = [] if obstacle is not None else [_around(container, source, info, span) for span in spans]
-    if not all(one.surveyed.timed for one in around):
+        planned_spans = [] if obstacle is not None else [_planned(container, source, info, span) for span in spans]
+    if not all(planned.surveyed.timed for planned in planned_spans):
         obstacle = "its frames have no timestamps"
     if obstacle is not None:
-        return _instead(settings, obstacle)
+        return _encode_instead(settings, obstacle)
     if settings.mode == "auto":
-        return _best(around, settings)
-    return _forced(around, settings)
+        return _best_choice(planned_spans, settings)
+    return _forced_choice(planned_spans, settings)
 
 
-def _instead(settings: RenderSettings, obstacle: str) -> Choice:
+def _encode_instead(settings: RenderSettings, obstacle: str) -> ModeChoice:
     """Encoding works for every recording; the reason says why nothing cheaper does."""
     asked = "" if settings.mode == "auto" else f", although render.mode is {settings.mode}"
-    return Choice("encode", f"Encoding{asked}: {obstacle}.")
+    return ModeChoice("encode", f"Encoding{asked}: {obstacle}.")
 
 
 def _obstacle(container: InputContainer, info: MediaInfo) -> str | None:
@@ -108,37 +108,37 @@ def _obstacle(container: InputContainer, info: MediaInfo) -> str | None:
     return None
 
 
-def _around(container: InputContainer, source: Source, info: MediaInfo, span: Span) -> Around:
+def _planned(container: InputContainer, source: Source, info: MediaInfo, span: Span) -> PlannedSpan:
     surveyed = survey(container, source, info, span)
-    return Around(span, surveyed, plan_copy(surveyed, span), plan_smart(surveyed, span))
+    return PlannedSpan(span, surveyed, plan_copy(surveyed, span), plan_smart(surveyed, span))
 
 
-def _copied_share(around: Sequence[Around]) -> float:
-    total_s = sum(one.span.duration_s for one in around)
-    return sum(one.copied_s for one in around) / total_s if total_s else 1.0
+def _copied_share(planned_spans: Sequence[PlannedSpan]) -> float:
+    total_s = sum(planned.span.duration_s for planned in planned_spans)
+    return sum(planned.copied_s for planned in planned_spans) / total_s if total_s else 1.0
 
 
-def _best(around: Sequence[Around], settings: RenderSettings) -> Choice:
-    gap_s = max((one.keyframe_gap_s for one in around), default=0.0)
-    share = _copied_share(around)
+def _best_choice(planned_spans: Sequence[PlannedSpan], settings: RenderSettings) -> ModeChoice:
+    gap_s = max((planned.keyframe_gap_s for planned in planned_spans), default=0.0)
+    share = _copied_share(planned_spans)
     if gap_s <= settings.copy_keyframe_gap_s + _GAP_TOLERANCE_S:
-        return Choice(
+        return ModeChoice(
             "copy", f"Copying: H.264 with keyframes at most {settings.copy_keyframe_gap_s:g} s apart at the cuts."
         )
     gap = "no keyframe to start at before a cut" if gap_s == inf else f"keyframes {gap_s:.1f} s apart"
     if share >= MIN_COPIED_SHARE:
-        return Choice("smart", f"Smart cut: H.264 with {gap}; {share:.0%} is copied, the rest encoded.")
-    return _instead(settings, f"H.264 with {gap}, of which a smart cut could copy only {share:.0%}")
+        return ModeChoice("smart", f"Smart cut: H.264 with {gap}; {share:.0%} is copied, the rest encoded.")
+    return _encode_instead(settings, f"H.264 with {gap}, of which a smart cut could copy only {share:.0%}")
 
 
-def _forced(around: Sequence[Around], settings: RenderSettings) -> Choice:
+def _forced_choice(planned_spans: Sequence[PlannedSpan], settings: RenderSettings) -> ModeChoice:
     if settings.mode == "smart":
-        share = _copied_share(around)
+        share = _copied_share(planned_spans)
         if share > 0:
-            return Choice("smart", f"Smart cut, as render.mode asks; {share:.0%} is copied, the rest encoded.")
-        return _instead(settings, "no highlight has a keyframe to copy from")
-    moved_s = max((one.moved_s for one in around), default=0.0)
+            return ModeChoice("smart", f"Smart cut, as render.mode asks; {share:.0%} is copied, the rest encoded.")
+        return _encode_instead(settings, "no highlight has a keyframe to copy from")
+    moved_s = max((planned.moved_s for planned in planned_spans), default=0.0)
     if moved_s <= MAX_COPY_MOVE_S:
-        return Choice("copy", f"Copying, as render.mode asks; cuts move by at most {max(0.0, moved_s):.1f} s.")
+        return ModeChoice("copy", f"Copying, as render.mode asks; cuts move by at most {max(0.0, moved_s):.1f} s.")
     far = "there is none" if moved_s == inf else f"the nearest is {moved_s:.0f} s away"
-    return _instead(settings, f"a cut needs a keyframe before it, and {far}")
+    return _encode_instead(settings, f"a cut needs a keyframe before it, and {far}")

@@ -93,14 +93,14 @@ def survey(container: InputContainer, source: Source, info: MediaInfo, span: Spa
     """Read the packets of a span. Raises `CorruptMedia` when data inside it is missing."""
     if info.video is None:
         raise NoPicture(f"{printable(source.path)} holds no picture")
-    found = _read(container, info, span, LOOK_BACK_S[0])
+    surveyed = _read(container, info, span, LOOK_BACK_S[0])
     for back_s, further_s in pairwise(LOOK_BACK_S):
-        starts_in_time = bool(found.stamps) and found.time_s(found.stamps[0].pts) <= span.start_s
+        starts_in_time = bool(surveyed.stamps) and surveyed.time_s(surveyed.stamps[0].pts) <= span.start_s
         if starts_in_time or back_s > span.start_s + 1:
             break
-        found = _read(container, info, span, further_s)
-    _check(found, source, info, span, container)
-    return found
+        surveyed = _read(container, info, span, further_s)
+    _check(surveyed, source, info, span, container)
+    return surveyed
 
 
 def _read(container: InputContainer, info: MediaInfo, span: Span, back_s: float) -> Survey:
@@ -165,17 +165,17 @@ class _Inspector:
         return Stamp(packet.pts, packet.is_keyframe, h264.IDR in types, packet.is_corrupt)
 
 
-def _check(found: Survey, source: Source, info: MediaInfo, span: Span, container: InputContainer) -> None:
+def _check(surveyed: Survey, source: Source, info: MediaInfo, span: Span, container: InputContainer) -> None:
     """Missing data inside the span is an error; bit errors are only counted, up to a share."""
     name = printable(source.path)
     where = f"between {span.start_s:.2f} and {span.end_s:.2f} s"
-    if not found.stamps:
+    if not surveyed.stamps:
         raise CorruptMedia(f"{name}: no picture can be read {where}")
-    pictures_end_s = found.time_s(found.end_pts)
+    pictures_end_s = surveyed.time_s(surveyed.end_pts)
     declared_end_s = _declared_end_s(container, info)
-    if found.at_end and pictures_end_s < min(span.end_s, declared_end_s) - MISSING_S:
+    if surveyed.at_end and pictures_end_s < min(span.end_s, declared_end_s) - MISSING_S:
         raise CorruptMedia(f"{name}: the picture stops at {pictures_end_s:.2f} s, {declared_end_s:.2f} s were declared")
-    inside = [stamp for stamp in found.stamps if span.start_s <= found.time_s(stamp.pts) < span.end_s]
+    inside = [stamp for stamp in surveyed.stamps if span.start_s <= surveyed.time_s(stamp.pts) < span.end_s]
     damaged = sum(stamp.damaged for stamp in inside)
     if damaged > MAX_DAMAGED_SHARE * len(inside):
         raise CorruptMedia(f"{name}: {damaged} of {len(inside)} pictures {where} are damaged")

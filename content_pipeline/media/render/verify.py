@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from content_pipeline.errors import CorruptMedia, printable
 from content_pipeline.media.ffmpeg import Watch, complaint
-from content_pipeline.media.render.join import Montage
+from content_pipeline.media.render.join import JoinedMontage
 from content_pipeline.media.source import open_source
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _DECODED_PACKETS = 4
 """Packets of sound decoded at every cut."""
 
 
-def verify_montage(montage: Montage, planned_s: float | None = None) -> None:
+def verify_montage(montage: JoinedMontage, planned_s: float | None = None) -> None:
     """Raise `CorruptMedia` unless the file holds up. `planned_s` is the length the clips should add up to."""
     name = printable(montage.path)
     with open_source(montage.path) as source, source.container() as container:
@@ -32,7 +32,7 @@ def verify_montage(montage: Montage, planned_s: float | None = None) -> None:
             _check_sound(container, montage, frame_s, name)
 
 
-def verify_decodes(montage: Montage, watch: Watch, cores: int = 1) -> None:
+def verify_decodes(montage: JoinedMontage, watch: Watch, cores: int = 1) -> None:
     """Raise `CorruptMedia` unless every picture and every sound decodes without a word.
 
     Packets that were copied carry the recording's damage with them, and nothing but decoding tells of a flipped bit.
@@ -42,7 +42,7 @@ def verify_decodes(montage: Montage, watch: Watch, cores: int = 1) -> None:
         raise CorruptMedia(f"a montage of copied pictures and sound does not decode cleanly ({said})")
 
 
-def _check_streams(container: InputContainer, montage: Montage, name: str) -> VideoStream:
+def _check_streams(container: InputContainer, montage: JoinedMontage, name: str) -> VideoStream:
     videos, sounds = container.streams.video, container.streams.audio
     if len(videos) != 1 or videos[0].codec_context.name != "h264":
         raise CorruptMedia(f"{name} should hold one H.264 picture track")
@@ -51,7 +51,7 @@ def _check_streams(container: InputContainer, montage: Montage, name: str) -> Vi
     return videos[0]
 
 
-def _check_pictures(container: InputContainer, video: VideoStream, montage: Montage, name: str) -> float:
+def _check_pictures(container: InputContainer, video: VideoStream, montage: JoinedMontage, name: str) -> float:
     """Lengths agree, and every cut starts with a keyframe. How long a frame usually stands."""
     assert video.time_base is not None
     shown = [
@@ -78,7 +78,9 @@ def _check_length(got_s: float, wanted_s: float, tolerance_s: float, name: str, 
         raise CorruptMedia(f"{name} lasts {got_s:.3f} s, but {of_what} {wanted_s:.3f} s")
 
 
-def _check_cuts(container: InputContainer, video: VideoStream, montage: Montage, frame_s: float, name: str) -> None:
+def _check_cuts(
+    container: InputContainer, video: VideoStream, montage: JoinedMontage, frame_s: float, name: str
+) -> None:
     """Decode the first picture of every clip."""
     import av
 
@@ -93,7 +95,7 @@ def _check_cuts(container: InputContainer, video: VideoStream, montage: Montage,
             raise CorruptMedia(f"{name} shows nothing at {cut.start_s:.2f} s")
 
 
-def _check_sound(container: InputContainer, montage: Montage, frame_s: float, name: str) -> None:
+def _check_sound(container: InputContainer, montage: JoinedMontage, frame_s: float, name: str) -> None:
     """The sound lasts as long as the pictures, and decodes where one clip's follows another's."""
     import av
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from content_pipeline.media.curves.model import Curves
-from content_pipeline.media.detection.detector import Candidates, Evidence, detector_for
+from content_pipeline.media.detection.detector import CandidateTable, Evidence, detector_for
 from content_pipeline.media.selection.highlights import (
     DURATION_LIMIT,
     SEGMENT_LIMIT,
@@ -35,7 +35,7 @@ SAME_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Moment:
+class ActionMoment:
     """A stretch of action, however long, before a montage shows it or pieces of it; and which events it holds."""
 
     span: Span
@@ -65,22 +65,22 @@ class Trial:
 
     def select(self, detection: DetectionSettings) -> Selected:
         """What a montage would show under these settings."""
-        return self.select_from(self._evidence.decide(detection).found, detection)
+        return self.select_from(self._evidence.decide(detection).candidate_table, detection)
 
-    def select_from(self, candidates: Candidates, detection: DetectionSettings) -> Selected:
+    def select_from(self, candidates: CandidateTable, detection: DetectionSettings) -> Selected:
         output = self._settings.output
         rules = MontageRules.of(detection, self._settings.processing, output)
         moments, events = self._moments(candidates, rules)
         if output.select == "best" or output.order != "chronological":
-            walk = _Walk(self._windows, output, events)
-            return Selected(len(moments), tuple(sorted(walk.best_of(moments))), walk.limited)
+            best_first = _BestFirst(self._windows, output, events)
+            return Selected(len(moments), tuple(sorted(best_first.best_of(moments))), best_first.limited)
         # What opens the montage is shown whatever its score: every window has to be known.
         plan = plan_highlights(candidates.listed(), self._energy, self._duration_s, rules)
         limited = any(highlight.dropped_by in (DURATION_LIMIT, SEGMENT_LIMIT) for highlight in plan.dropped)
         limited = limited or len(plan.kept) == output.max_segments  # of a long moment no more windows are looked for
         return Selected(len(moments), tuple(sorted(highlight.span for highlight in plan.kept)), limited)
 
-    def _moments(self, candidates: Candidates, rules: MontageRules) -> tuple[list[Moment], EventTimes]:
+    def _moments(self, candidates: CandidateTable, rules: MontageRules) -> tuple[list[ActionMoment], EventTimes]:
         """Events widened, clamped and merged: what `plan_highlights` does, on whole columns."""
         end_s = max(0.0, self._duration_s)
         starts_s = (candidates.starts_s - rules.lookback_s - rules.padding_s).clip(0.0, end_s)
@@ -95,7 +95,7 @@ class Trial:
         end = np.append(first[1:], len(starts_s))
         columns = starts_s[first], reached_s[end - 1], np.add.reduceat(scores, first)
         spans = map(Span, _listed(columns[0]), _listed(columns[1]))
-        return list(map(Moment, spans, _listed(columns[2]), first.tolist(), end.tolist())), events
+        return list(map(ActionMoment, spans, _listed(columns[2]), first.tolist(), end.tolist())), events
 
 
 def _listed(column: NDArray[np.float64]) -> list[float]:
@@ -104,7 +104,7 @@ def _listed(column: NDArray[np.float64]) -> list[float]:
 
 
 @dataclass
-class _Walk:
+class _BestFirst:
     """The best highlights that fit, best first. A long moment is looked into only when its score makes it the next.
 
     No piece of a moment scores more than the whole, and none that is left more than one that was taken.
@@ -115,11 +115,11 @@ class _Walk:
     events: EventTimes
     limited: bool = False
     _next: list[tuple[float, int, Span, int]] = field(default_factory=list)
-    _inside: dict[int, tuple[Moment, Span]] = field(default_factory=dict)  # where a piece was found
+    _inside: dict[int, tuple[ActionMoment, Span]] = field(default_factory=dict)  # where a piece was found
     _closed: set[Span] = field(default_factory=set)  # those of which a piece had no room
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
-    def best_of(self, moments: Iterable[Moment]) -> list[Span]:
+    def best_of(self, moments: Iterable[ActionMoment]) -> list[Span]:
         long_s = self.windows.limit_s + ROUNDING_S
         for moment in moments:
             self._push(moment.score, moment.span, None if moment.span.duration_s <= long_s else (moment, moment.span))
@@ -144,7 +144,7 @@ class _Walk:
         self.limited = self.limited or bool(self._next)
         return kept
 
-    def _offer(self, moment: Moment, rest: Span) -> None:
+    def _offer(self, moment: ActionMoment, rest: Span) -> None:
         """The best piece of what is left of a moment, with its share of the moment's score."""
         piece = self.windows.best_piece(rest, self.events.only(slice(moment.first_event, moment.end_event)))
         if piece is None or piece.duration_s < SHORTEST_S - ROUNDING_S:
@@ -153,7 +153,7 @@ class _Walk:
         share = self.windows.energy_of(piece) / whole if whole > 0 else piece.duration_s / moment.span.duration_s
         self._push(moment.score * share, piece, (moment, rest), is_known=True)
 
-    def _push(self, score: float, span: Span, inside: tuple[Moment, Span] | None, is_known: bool = False) -> None:
+    def _push(self, score: float, span: Span, inside: tuple[ActionMoment, Span] | None, is_known: bool = False) -> None:
         """What might be better comes before what is known to be as good; equals come in order of time."""
         number = next(self._numbers)
         if inside is not None:

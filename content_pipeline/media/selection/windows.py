@@ -165,8 +165,8 @@ class _Values:
         head, blocks, tail = self._pieces(first, end)
         whole = _first(self._of_blocks, blocks, least)
         inside = [] if whole is None else [slice(whole * _BLOCK, (whole + 1) * _BLOCK)]
-        found = (_first(self._values, piece, least) for piece in (head, *inside, tail))
-        return next((place for place in found if place is not None), None)
+        places = (_first(self._values, piece, least) for piece in (head, *inside, tail))
+        return next((place for place in places if place is not None), None)
 
     def _pieces(self, first: int, end: int) -> tuple[slice, slice, slice]:
         """The frames before the first whole block, the whole blocks, and the frames after them."""

@@ -51,7 +51,7 @@ def test_of_two_fights_an_event_finds_the_one_it_overlaps_more() -> None:
 def test_events_closer_than_the_gap_are_judged_as_one() -> None:
     agreement = compare([Span(10, 13), Span(15, 20)], [Span(10, 20)])
 
-    assert (agreement.found, agreement.detected) == (1, 1)
+    assert (agreement.matched, agreement.detected) == (1, 1)
 
 
 def test_counts_and_seconds_make_precision_recall_and_f1() -> None:
@@ -66,7 +66,7 @@ def test_counts_and_seconds_make_precision_recall_and_f1() -> None:
 def test_clips_are_judged_together_by_adding() -> None:
     total = sum([compare([Span(0, 4)], [Span(0, 4)]), compare([Span(0, 4)], [])], NOTHING)
 
-    assert (total.found, total.detected, total.labelled) == (1, 2, 1)
+    assert (total.matched, total.detected, total.labelled) == (1, 2, 1)
 
 
 def test_nothing_found_where_there_is_nothing_is_perfect() -> None:
@@ -118,7 +118,7 @@ def judged(*clips: LabelledClip) -> Judgement:
 def test_a_clip_is_judged_by_its_events_and_by_the_montage_they_make() -> None:
     (found,) = judged(FOUND).verdicts
 
-    assert (found.agreement.found, found.agreement.detected) == (2, 2)
+    assert (found.agreement.matched, found.agreement.detected) == (2, 2)
     assert found.montage_share == pytest.approx(1.0, abs=0.02)
 
 
@@ -166,7 +166,7 @@ def test_tuning_is_judged_on_sources_it_has_not_seen() -> None:
     tried = {1.0: judgement(a=True, b=True, c=False), 2.0: judgement(a=False, b=False, c=True)}
 
     # What suits source one is found on source two only, and the other way round.
-    assert held_out(tried).agreement.found == 0
+    assert held_out(tried).agreement.matched == 0
     tried[3.0] = judgement(a=True, b=True, c=True)
-    assert held_out({3.0: tried[3.0]}).agreement.found == 3
-    assert [one.clip.file for one in held_out(tried).verdicts] == ["a", "b", "c"]
+    assert held_out({3.0: tried[3.0]}).agreement.matched == 3
+    assert [verdict.clip.file for verdict in held_out(tried).verdicts] == ["a", "b", "c"]

@@ -26,8 +26,7 @@ from content_pipeline.media.render.clip import Clip, ClipOrder, render_clip
 from content_pipeline.media.source import open_source
 from content_pipeline.settings import Settings, load
 from content_pipeline.stages import clips
-from content_pipeline.stages.best_of import Library as LibraryToShow
-from content_pipeline.stages.best_of import Processed, best_of
+from content_pipeline.stages.best_of import BestOfLibrary, Processed, best_of
 from content_pipeline.stages.context import StageContext, StageResult
 from content_pipeline.stages.video import VideoStages
 from content_pipeline.system.hashing import sha256_of
@@ -71,7 +70,7 @@ class Library:
         return next(self.context.artifacts.root.glob(f"{name}/*/{job.stage_keys[name]}"))
 
     def make(self, **changed: object) -> StageResult:
-        return best_of(self._context(**changed), LibraryToShow(library_key(self.root), self.root), self.jobs)
+        return best_of(self._context(**changed), BestOfLibrary(library_key(self.root), self.root), self.jobs)
 
     def published(self) -> list[str]:
         return sorted(path.name for path in self.output.glob("*")) if self.output.is_dir() else []

@@ -18,7 +18,7 @@ from content_pipeline.media.render.encoding import FrameSize
 from content_pipeline.media.selection.best_of_selection import Contender, Offer
 from content_pipeline.media.spans import Scene, Span
 from content_pipeline.settings import Settings
-from content_pipeline.stages.best_of import _Shot, _Video, best_of_key
+from content_pipeline.stages.best_of import _ReadableVideo, _Shot, best_of_key
 from content_pipeline.stages.clips import ClipRequest
 from content_pipeline.stages.context import StageContext
 from content_pipeline.stages.detections import detections_key
@@ -54,7 +54,7 @@ def test_the_keys_of_a_video_stay_the_same(context: StageContext) -> None:
 
 def test_the_keys_of_a_best_of_stay_the_same(context: StageContext) -> None:
     library, size = Path("/games"), FrameSize(320, 180)
-    video = _Video(library / "game.mp4", CONTENT, 1, Offer("game-1", (), ()))
+    video = _ReadableVideo(library / "game.mp4", CONTENT, 1, Offer("game-1", (), ()))
     shot = _Shot(Contender("game-1", SPANS[0], 3.0, 1.5), video)
     assert shot.request(size).key(context) == "3cca150cf2e4169cebc00795a78743b22707622c98431ab6683ac5e20750f28e"
     assert (

@@ -10,8 +10,8 @@ from pathlib import Path
 from content_pipeline.media.probe import MediaInfo, probe
 from content_pipeline.media.render.clip import Clip, ClipOrder, Mode, render_clip
 from content_pipeline.media.render.encoding import FrameSize
-from content_pipeline.media.render.join import Montage, join
-from content_pipeline.media.render.render_mode import Choice, choose
+from content_pipeline.media.render.join import JoinedMontage, join
+from content_pipeline.media.render.render_mode import ModeChoice, choose_mode
 from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
@@ -24,10 +24,10 @@ FAST = RenderSettings(preset="ultrafast")
 
 @dataclass(frozen=True)
 class Rendered:
-    choice: Choice
+    choice: ModeChoice
     info: MediaInfo
     clips: tuple[Clip, ...]
-    montage: Montage
+    montage: JoinedMontage
 
 
 def render(
@@ -36,7 +36,7 @@ def render(
     """Choose, cut, join and verify."""
     with open_source(path) as source:
         info = probe(source)
-        choice = choose(source, info, spans, settings)
+        choice = choose_mode(source, info, spans, settings)
         clips = tuple(
             render_clip(ClipOrder(source, info, track, span, choice.mode, settings, LIMITS, folder / f"{index}.nut"))
             for index, span in enumerate(spans)

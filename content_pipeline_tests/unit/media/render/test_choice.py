@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from content_pipeline.media.probe import probe
-from content_pipeline.media.render.render_mode import Choice, choose
+from content_pipeline.media.render.render_mode import ModeChoice, choose_mode
 from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
 from content_pipeline.settings import RenderSettings
@@ -15,9 +15,9 @@ from content_pipeline_tests.helpers import samples
 SPANS = (Span(1.2, 5.9), Span(6.1, 7.9))
 
 
-def _chosen(path: Path, mode: str = "auto") -> Choice:
+def _chosen(path: Path, mode: str = "auto") -> ModeChoice:
     with open_source(path) as source:
-        return choose(source, probe(source), SPANS, RenderSettings(mode=mode))
+        return choose_mode(source, probe(source), SPANS, RenderSettings(mode=mode))
 
 
 @pytest.mark.parametrize(

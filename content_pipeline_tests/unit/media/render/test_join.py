@@ -9,7 +9,7 @@ import pytest
 from content_pipeline.media.probe import probe
 from content_pipeline.media.render.clip import Clip, ClipOrder, render_clip
 from content_pipeline.media.render.encoding import FrameSize
-from content_pipeline.media.render.join import Montage, join
+from content_pipeline.media.render.join import JoinedMontage, join
 from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.source import open_source
 from content_pipeline.media.spans import Span
@@ -72,7 +72,7 @@ def test_a_clip_survives_its_way_through_json(sample_folder: Path, tmp_path: Pat
     made = clip(path, Span(1.2, 2.4), "smart", tmp_path / "clip.nut")
     assert Clip.from_json(json.loads(json.dumps(made.as_json())), made.path) == made
     montage = join([made], FAST, tmp_path / "montage.mp4")
-    assert Montage.from_json(json.loads(json.dumps(montage.as_json())), montage.path) == montage
+    assert JoinedMontage.from_json(json.loads(json.dumps(montage.as_json())), montage.path) == montage
 
 
 def test_a_renamed_clip_is_still_joined(sample_folder: Path, tmp_path: Path) -> None:

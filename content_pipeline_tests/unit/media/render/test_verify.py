@@ -7,26 +7,26 @@ from pathlib import Path
 import pytest
 
 from content_pipeline.errors import CorruptMedia
-from content_pipeline.media.render.join import Cut, Montage
+from content_pipeline.media.render.join import Cut, JoinedMontage
 from content_pipeline.media.render.verify import verify_montage
 from content_pipeline.media.spans import Span
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.unit.media.render.rendering import render
 
 
-def _longer(montage: Montage) -> Montage:
+def _longer(montage: JoinedMontage) -> JoinedMontage:
     return replace(montage, duration_s=montage.duration_s + 0.5)
 
 
-def _cut_elsewhere(montage: Montage) -> Montage:
+def _cut_elsewhere(montage: JoinedMontage) -> JoinedMontage:
     return replace(montage, cuts=(*montage.cuts, Cut(Span(0, 1), 0.52, 1.0)))
 
 
-def _without_sound(montage: Montage) -> Montage:
+def _without_sound(montage: JoinedMontage) -> JoinedMontage:
     return replace(montage, has_sound=False)
 
 
-def _shortened(montage: Montage) -> Montage:
+def _shortened(montage: JoinedMontage) -> JoinedMontage:
     data = montage.path.read_bytes()
     montage.path.write_bytes(data[: len(data) // 2])
     return montage
@@ -34,7 +34,7 @@ def _shortened(montage: Montage) -> Montage:
 
 @pytest.mark.parametrize("spoil", [_longer, _cut_elsewhere, _without_sound, _shortened])
 def test_a_montage_that_is_not_what_it_says_is_refused(
-    spoil: Callable[[Montage], Montage], sample_folder: Path, tmp_path: Path
+    spoil: Callable[[JoinedMontage], JoinedMontage], sample_folder: Path, tmp_path: Path
 ) -> None:
     rendered = render(samples.recording(sample_folder, "plain.mp4"), [Span(1.2, 2.4), Span(4.0, 5.1)], tmp_path)
     with pytest.raises(CorruptMedia):
