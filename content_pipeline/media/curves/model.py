@@ -40,10 +40,6 @@ class Curves:
     broadband: Curve
     punch: Curve
 
-    @property
-    def duration_s(self) -> float:
-        return len(self.rms) / FRAME_RATE_HZ
-
     def each(self, change: Callable[[Curve], Curve]) -> Curves:
         """The same done to every curve."""
         return Curves(*(change(getattr(self, name)) for name in CURVE_NAMES))

@@ -24,10 +24,6 @@ class Envelope:
     high: Columns
     mean: Columns
 
-    @property
-    def is_empty(self) -> bool:
-        return not bool(np.isfinite(self.high).any())
-
 
 def envelope(values: Values, frame_rate_hz: float, duration_s: float, columns: int) -> Envelope:
     """The curve over `[0, duration_s)`. Neighbouring columns share a value, so that the line has no holes."""

@@ -45,14 +45,6 @@ class Clip:
     sound_header: str
     damaged: int
 
-    @property
-    def duration_s(self) -> float:
-        return float(self.ticks * self.time_base)
-
-    def moved(self, path: Path) -> Clip:
-        """The same clip after its file was renamed."""
-        return replace(self, path=path)
-
     def as_json(self) -> dict[str, Any]:
         """All but the path: a clip is found beside its file."""
         span, time_base = [self.span.start_s, self.span.end_s], str(self.time_base)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import reduce
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from content_pipeline.errors import CorruptMedia, from_own_folder, printable
 from content_pipeline.media.damage import Damaged
@@ -47,16 +47,6 @@ class JoinedMontage:
     duration_s: float
     cuts: tuple[Cut, ...]
     has_sound: bool
-
-    def as_json(self) -> dict[str, Any]:
-        """All but the path."""
-        cuts = [[cut.source.start_s, cut.source.end_s, cut.start_s, cut.end_s] for cut in self.cuts]
-        return {"duration_s": self.duration_s, "has_sound": self.has_sound, "cuts": cuts}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any], path: Path) -> JoinedMontage:
-        cuts = tuple(Cut(Span(start, end), at, until) for start, end, at, until in value["cuts"])
-        return cls(path, value["duration_s"], cuts, value["has_sound"])
 
 
 def join(clips: Sequence[Clip], settings: RenderSettings, target: Path) -> JoinedMontage:

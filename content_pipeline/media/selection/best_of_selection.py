@@ -57,10 +57,6 @@ class BestOf:
     kept: tuple[Contender, ...]
     dropped: tuple[Contender, ...]
 
-    @property
-    def duration_s(self) -> float:
-        return sum(contender.span.duration_s for contender in self.kept)
-
 
 def best_of(offers: Sequence[Offer], settings: BestOfSettings) -> BestOf:
     """What stands out most and fits; the order in which videos are given changes nothing."""

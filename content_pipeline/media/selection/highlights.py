@@ -87,10 +87,6 @@ class Plan:
     kept: tuple[Highlight, ...]
     dropped: tuple[Highlight, ...]
 
-    @property
-    def duration_s(self) -> float:
-        return sum(highlight.span.duration_s for highlight in self.kept)
-
     def explain(self, candidates: Iterable[Candidate]) -> list[Candidate]:
         """The candidates, where events that no clip shows say by which rule they were left out."""
         shown = {event for highlight in self.kept for event in highlight.events}
