@@ -251,7 +251,7 @@ def _cut(context: StageContext, shots: Sequence[_Shot], number: int, size: Frame
 
 def _contact_sheet(shots: Sequence[_Shot], joined: JoinedMontage) -> bytes:
     """Taken from the best-of itself: its recordings are many, and its pictures are already there."""
-    from content_pipeline.media.preview import contact_sheet
+    from content_pipeline.media.preview.contact_sheet import contact_sheet
 
     scenes = [
         Scene.of(Span(cut.start_s, cut.end_s), None if peak_s is None else cut.start_s + peak_s - cut.source.start_s)

@@ -64,7 +64,7 @@ def _decide(draft: Draft, context: StageContext, energy: EnergyResult) -> None:
 
 
 def _plot(detection: Detection, candidates: Sequence[Candidate], plan: Plan, content: VideoContent) -> bytes:
-    from content_pipeline.media.preview import DetectionsPlot, detections_plot
+    from content_pipeline.media.preview.plot import DetectionsPlot, detections_plot
 
     return detections_plot(
         DetectionsPlot(

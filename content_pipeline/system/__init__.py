@@ -1,0 +1,12 @@
+"""What the operating system offers, and the standard library lacks. Knows nothing of recordings or jobs.
+
+- `atomic_write.py`: files that appear whole or not at all
+- `private_files.py`: files that only their owner may read
+- `file_locks.py`: lock files that go away
+- `filesystem.py`: copies that share blocks, safe renames, whether somebody writes a file
+- `hashing.py`: digests of JSON values and of files
+- `child_process.py`: forked children: messages, limits, death with the parent
+- `parallel_map.py`: `map` in a few forked processes
+- `process_identity.py`: which process is which, across machines and containers
+- `stack_dump.py`: where a process hangs
+"""

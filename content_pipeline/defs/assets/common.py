@@ -57,7 +57,7 @@ def picture(name: str, path: Path, alt: str) -> dict[str, dg.MetadataValue]:
     """A picture so small that Dagster can keep it with every run, and where the whole one is."""
     import base64
 
-    from content_pipeline.media.preview import thumbnail
+    from content_pipeline.media.preview.thumbnail import thumbnail
 
     small = base64.b64encode(thumbnail(path.read_bytes())).decode()
     return {

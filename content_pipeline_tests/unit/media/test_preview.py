@@ -18,11 +18,21 @@ from PIL import Image
 from content_pipeline.errors import NoPicture
 from content_pipeline.media.curves.model import FRAME_RATE_HZ
 from content_pipeline.media.detection.detector import Candidate
-from content_pipeline.media.preview import DetectionsPlot, contact_sheet, detections_plot, thumbnail
 from content_pipeline.media.preview.canvas import clock, drawable, fitted, font
+from content_pipeline.media.preview.contact_sheet import contact_sheet
 from content_pipeline.media.preview.envelope import envelope
-from content_pipeline.media.preview.plot import BAND, DROPPED_LANE, HEIGHT_PX, KEPT_LANE, PLOT, WIDTH_PX
+from content_pipeline.media.preview.plot import (
+    BAND,
+    DROPPED_LANE,
+    HEIGHT_PX,
+    KEPT_LANE,
+    PLOT,
+    WIDTH_PX,
+    DetectionsPlot,
+    detections_plot,
+)
 from content_pipeline.media.preview.stills import NEAR_S, Still, stills
+from content_pipeline.media.preview.thumbnail import thumbnail
 from content_pipeline.media.probe import MediaInfo, probe
 from content_pipeline.media.selection.highlights import Highlight
 from content_pipeline.media.source import open_source
