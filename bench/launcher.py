@@ -25,7 +25,7 @@ from content_pipeline.dagster_runtime.names import PARTITION_TAG
 from content_pipeline.definitions import build_definitions
 from content_pipeline.defs.sensors import build_sensors
 from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS
-from content_pipeline.launchers.local.launch_queue import LaunchQueue
+from content_pipeline.launchers.local.supervisor_lock import SupervisorLock
 from content_pipeline.launchers.local.supervisor_process import ensure_supervisor
 from content_pipeline.settings import Settings
 from content_pipeline_tests.helpers import samples
@@ -99,10 +99,10 @@ def _our_workspace(instance: dg.DagsterInstance, _settings: Settings) -> Iterato
     try:
         yield
     finally:
-        card = LaunchQueue(home).supervisor()
-        if card is not None:
-            os.kill(card["pid"], signal.SIGTERM)
-        while LaunchQueue(home).supervisor() is not None:
+        supervisor = SupervisorLock(home).holder()
+        if supervisor is not None and supervisor.pid is not None:
+            os.kill(supervisor.pid, signal.SIGTERM)
+        while SupervisorLock(home).holder() is not None:
             time.sleep(0.1)
 
 

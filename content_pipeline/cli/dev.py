@@ -151,16 +151,16 @@ class _Services:
 
 def _end_supervisor(home: Path) -> None:
     """The workers end too; what they were at goes on where it stopped, the next time."""
-    from content_pipeline.launchers.local.launch_queue import LaunchQueue
+    from content_pipeline.launchers.local.supervisor_lock import SupervisorLock
     from content_pipeline.launchers.local.supervisor_process import drain_supervisor, end_supervisor
 
     deadline = time.monotonic() + GRACE_S
     drain_supervisor(home)
-    while (card := LaunchQueue(home).supervisor()) is not None and time.monotonic() < deadline:
+    while (supervisor := SupervisorLock(home).holder()) is not None and time.monotonic() < deadline:
         time.sleep(1.0)
         drain_supervisor(home)  # asked twice, it does not wait for running jobs to end
-    if card is not None and end_supervisor(card):
-        print_note(f"The worker {card['pid']} did not answer and was killed; its jobs are not lost.")
+    if supervisor is not None and end_supervisor(supervisor):
+        print_note(f"The worker {supervisor.pid} did not answer and was killed; its jobs are not lost.")
 
 
 class _SettingsFile:

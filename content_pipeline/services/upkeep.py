@@ -119,9 +119,9 @@ def prune_with_runs(
 ) -> Pruned:
     """The same for a process that has a Dagster instance; `alive` is called as it gets on."""
     from content_pipeline.dagster_runtime.run_retention import forget_all_old
-    from content_pipeline.launchers.local.launch_queue import LaunchQueue
+    from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
 
-    launched = LaunchQueue(Path(instance.root_directory)).run_ids
+    launched = FolderLaunchQueue(Path(instance.root_directory)).run_ids
     return Pruned(**forget_all_old(settings, manifest, instance, _oldest_kept(settings, age), launched, alive))
 
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from content_pipeline.launchers.local.launch_queue import LaunchQueue
+from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
+from content_pipeline.launchers.local.supervisor_lock import SupervisorLock
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_manifest
@@ -181,8 +182,12 @@ class Dev:
         }
 
     @property
-    def launch_queue(self) -> LaunchQueue:
-        return LaunchQueue(self.state / "dagster")
+    def launch_queue(self) -> FolderLaunchQueue:
+        return FolderLaunchQueue(self.state / "dagster")
+
+    @property
+    def supervisor_lock(self) -> SupervisorLock:
+        return SupervisorLock(self.state / "dagster")
 
     def processes(self, *words: str) -> list[int]:
         """The live processes of this project whose command has these words, but for the command itself."""
@@ -251,7 +256,7 @@ def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings: dict[str, Pat
     for pid in dev.processes("dagster._daemon") + dev.processes("api grpc"):
         os.kill(pid, signal.SIGKILL)
     assert dev.launch_queue.get(run).pid == first, "a run does not need the daemon"
-    os.kill(dev.launch_queue.supervisor()["pid"], signal.SIGKILL)
+    os.kill(dev.supervisor_lock.holder().pid, signal.SIGKILL)
     for pid in dev.processes("dagster._daemon"):
         os.kill(pid, signal.SIGKILL)
     dev.configure()
@@ -328,7 +333,7 @@ def test_everything_is_killed_at_random_and_every_recording_is_done_once(dev: De
                 for run in dev.launch_queue.run_ids()
                 if (launch := dev.launch_queue.get(run)) and (pid := launch.pid)
             ],
-            "supervisor": [(dev.launch_queue.supervisor() or {}).get("pid")],
+            "supervisor": [getattr(dev.supervisor_lock.holder(), "pid", None)],
             "daemon": dev.processes("dagster._daemon"),
             "code server": dev.processes("api grpc"),
             "UI": dev.processes("dagster_webserver"),

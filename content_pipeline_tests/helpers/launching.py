@@ -19,7 +19,8 @@ from content_pipeline.dagster_runtime.instance import dagster_home
 from content_pipeline.dagster_runtime.names import JOB_TAG
 from content_pipeline.definitions import build_definitions
 from content_pipeline.execution.names import PROCESS_VIDEO
-from content_pipeline.launchers.local.launch_queue import LaunchQueue
+from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
+from content_pipeline.launchers.local.supervisor_lock import SupervisorLock
 from content_pipeline.launchers.local.supervisor_process import ensure_supervisor
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.manifest import Manifest
@@ -61,8 +62,12 @@ class LaunchedProject:
         return dagster_home(self.settings)
 
     @property
-    def launch_queue(self) -> LaunchQueue:
-        return LaunchQueue(self.home)
+    def launch_queue(self) -> FolderLaunchQueue:
+        return FolderLaunchQueue(self.home)
+
+    @property
+    def supervisor_lock(self) -> SupervisorLock:
+        return SupervisorLock(self.home)
 
     def instance(self) -> dg.DagsterInstance:
         from content_pipeline.dagster_runtime.instance import open_instance
@@ -127,13 +132,13 @@ class LaunchedProject:
     # --- killing
 
     def supervisor(self) -> int:
-        eventually(lambda: (self.launch_queue.supervisor() or {}).get("pid"), "a supervisor lives")
-        card = self.launch_queue.supervisor()
-        assert card is not None
-        return int(card["pid"])
+        eventually(lambda: getattr(self.supervisor_lock.holder(), "pid", None), "a supervisor lives")
+        supervisor = self.supervisor_lock.holder()
+        assert supervisor is not None and supervisor.pid is not None
+        return supervisor.pid
 
     def restart_supervisor(self) -> None:
-        eventually(lambda: self.launch_queue.supervisor() is None, "the supervisor is gone")
+        eventually(lambda: self.supervisor_lock.holder() is None, "the supervisor is gone")
         ensure_supervisor(self.home)
 
     def child_of(self, run_id: str) -> int:
@@ -162,7 +167,7 @@ def launched_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     try:
         yield project
     finally:
-        card = project.launch_queue.supervisor()
-        if card is not None and card["pid"] is not None:
+        supervisor = project.supervisor_lock.holder()
+        if supervisor is not None and supervisor.pid is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(card["pid"], signal.SIGKILL)
+                os.kill(supervisor.pid, signal.SIGKILL)

@@ -193,7 +193,7 @@ def test_a_run_is_terminated_before_a_worker_took_it(game: LaunchedProject) -> N
     game.set(KILL_AT="identified")
     (run,) = game.launch_due().values()
     eventually(lambda: game.supervisor(), "a supervisor")
-    eventually(lambda: game.launch_queue.supervisor() is None, "it died")
+    eventually(lambda: game.supervisor_lock.holder() is None, "it died")
     with game.instance() as instance:
         assert instance.run_launcher.terminate(run)
     assert game.ends(run, 30) is CANCELED
@@ -240,7 +240,7 @@ def test_a_drained_supervisor_gives_back_what_does_not_end_in_time_and_the_run_g
     (run,) = long_game.launch_due().values()
     eventually(lambda: "detections" in _steps_started(long_game, run), "it is under way")
     os.kill(long_game.supervisor(), signal.SIGTERM)
-    eventually(lambda: long_game.launch_queue.supervisor() is None, "it is gone", 20)
+    eventually(lambda: long_game.supervisor_lock.holder() is None, "it is gone", 20)
     job = long_game.job("game.mp4")
     assert (job.status, job.attempt_count, job.crash_count) == (State.PENDING, 0, 0)
     assert long_game.status(run) is dg.DagsterRunStatus.STARTED
@@ -259,7 +259,7 @@ def test_a_supervisor_stops_when_it_is_idle_and_leaves_nothing_behind(game: Laun
     (run,) = game.launch_due().values()
     assert game.ends(run) is SUCCESS
     eventually(lambda: not game.leftovers(), "nothing is left", 30)
-    assert game.launch_queue.supervisor() is None
+    assert game.supervisor_lock.holder() is None
 
 
 def test_the_health_of_a_run_is_told_and_its_worker_described(long_game: LaunchedProject) -> None:
@@ -335,7 +335,9 @@ def test_a_supervisor_that_hangs_is_replaced(long_game: LaunchedProject) -> None
         health = instance.run_launcher.check_run_worker_health(instance.get_run_by_id(run))
         assert health.status.value == "FAILED"
     ensure_supervisor(long_game.home)
-    eventually(lambda: (long_game.launch_queue.supervisor() or {}).get("pid") not in (None, hung), "another one lives")
+    eventually(
+        lambda: getattr(long_game.supervisor_lock.holder(), "pid", None) not in (None, hung), "another one lives"
+    )
     with long_game.instance() as instance:
         instance.run_launcher.terminate(run)
     assert long_game.ends(run) is CANCELED
@@ -424,7 +426,7 @@ def test_a_force_reaches_the_supervisor_and_outlives_its_children(two_highlights
     before = {path: path.stat().st_ino for path in artifacts.glob("*/*/*")}
     _ask(game, "-o", str(game.output), "--force")
     os.kill(game.supervisor(), signal.SIGKILL)
-    eventually(lambda: game.launch_queue.supervisor() is None, "the supervisor is gone")
+    eventually(lambda: game.supervisor_lock.holder() is None, "the supervisor is gone")
     game.set(KILL_AT="child:detections_sealed")  # for the next one
     (run,) = game.launch_due().values()
     assert game.ends(run) is SUCCESS

@@ -27,7 +27,7 @@ from content_pipeline.dagster_runtime.run_retention import forget_runs
 from content_pipeline.dagster_runtime.storage import shrink
 from content_pipeline.defs.checks import check_spec
 from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS
-from content_pipeline.launchers.local.launch_queue import LaunchQueue
+from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, JobRequest, JobResult
 from content_pipeline.manifest.open import open_manifest
@@ -108,7 +108,7 @@ def instance(request: pytest.FixtureRequest, settings: Settings) -> Iterator[dg.
 def forget(instance: dg.DagsterInstance, manifest: Manifest, old: bool = True, superseded: bool = True) -> int:
     """As if it were a little later (`old`: much later)."""
     later, earlier = datetime.now(UTC) + SOON, datetime.now(UTC) - SOON
-    launched = LaunchQueue(Path(instance.root_directory)).run_ids
+    launched = FolderLaunchQueue(Path(instance.root_directory)).run_ids
     return forget_runs(instance, manifest, later if old else earlier, later if superseded else earlier, launched)
 
 
@@ -187,7 +187,7 @@ def test_runs_that_are_open_or_launched_or_of_others_stay(instance: dg.DagsterIn
     instance.add_dynamic_partitions(VIDEO_PARTITIONS, ["a"])
     waits = internals.create_run(instance, job, "a", {})
     launched = run(instance, "a", fail="yes")
-    LaunchQueue(Path(instance.root_directory)).add(launch_of(instance.get_run_by_id(launched)))
+    FolderLaunchQueue(Path(instance.root_directory)).add(launch_of(instance.get_run_by_id(launched)))
     others = instance.create_run_for_job(job, tags={PARTITION_TAG: "a"}, status=dg.DagsterRunStatus.FAILURE)
     superseded, last = run(instance, "a"), run(instance, "a")
     assert forget(instance, manifest) == 1

@@ -14,7 +14,8 @@ from content_pipeline.dagster_runtime.launches import launch_of
 from content_pipeline.dagster_runtime.names import owner_of
 from content_pipeline.dagster_runtime.runs import is_abandoned
 from content_pipeline.execution.names import PROCESS_VIDEO
-from content_pipeline.launchers.local.launch_queue import LaunchQueue
+from content_pipeline.launchers.launch_queue import LaunchQueue
+from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.settings import Settings
 
@@ -55,5 +56,5 @@ def close_abandoned(
 def close_all_abandoned(settings: Settings, manifest: Manifest) -> int:
     """End every run whose process is gone, so that none stays started for ever."""
     with open_instance(settings) as instance:
-        launch_queue = LaunchQueue(Path(instance.root_directory))
+        launch_queue = FolderLaunchQueue(Path(instance.root_directory))
         return close_abandoned(instance, launch_queue, manifest, UNFINISHED)

@@ -22,7 +22,9 @@ from content_pipeline.dagster_runtime.private_api import (
 )
 from content_pipeline.dagster_runtime.runs import is_abandoned
 from content_pipeline.execution.names import parse_job_tag
-from content_pipeline.launchers.local.launch_queue import LaunchQueue
+from content_pipeline.launchers.launch_queue import LaunchQueue
+from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
+from content_pipeline.launchers.local.supervisor_lock import SupervisorLock
 from content_pipeline.launchers.local.supervisor_process import IDLE_S, ensure_supervisor
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.open import open_manifest
@@ -70,7 +72,11 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
 
     @property
     def _launch_queue(self) -> LaunchQueue:
-        return LaunchQueue(self._home)
+        return FolderLaunchQueue(self._home)
+
+    @property
+    def _supervisor_lock(self) -> SupervisorLock:
+        return SupervisorLock(self._home)
 
     # --- launching
 
@@ -126,8 +132,8 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
         launch = self._launch_queue.get(run.run_id)
         if launch is None:
             return self._health_elsewhere(run)
-        card = self._launch_queue.supervisor()
-        if card is None or self._launch_queue.is_hung(card):
+        supervisor = self._supervisor_lock.holder()
+        if supervisor is None or self._supervisor_lock.is_hung(supervisor):
             return CheckRunHealthResult(WorkerStatus.FAILED, "the supervisor of the workers is gone or hangs")
         return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=launch.worker)
 
@@ -141,10 +147,10 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
         return CheckRunHealthResult(WorkerStatus.FAILED, "no process executes this run")
 
     def get_run_worker_debug_info(self, run: dg.DagsterRun, include_container_logs: bool | None = True) -> str | None:
-        launch, supervisor = self._launch_queue.get(run.run_id), self._launch_queue.supervisor()
+        launch, supervisor = self._launch_queue.get(run.run_id), self._supervisor_lock.holder()
         if launch is None:
             return f"not executed by the workers; owner {owner_of(run.tags)}"
-        alive = "gone" if supervisor is None else f"alive (pid {supervisor['pid']})"
+        alive = "gone" if supervisor is None else f"alive (pid {supervisor.pid})"
         lines = [f"supervisor {alive}; worker {launch.worker}; pid {launch.pid}; log {launch.log}"]
         if include_container_logs and launch.log is not None and Path(launch.log).exists():
             lines.append(Path(launch.log).read_bytes()[-LAST_LINES_BYTES:].decode(errors="replace"))

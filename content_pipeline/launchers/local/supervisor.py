@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -33,8 +33,10 @@ from content_pipeline.execution.outcome import Outcome, Watcher
 from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.execution.runs import MakeRuns
 from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
+from content_pipeline.launchers.launch_queue import LaunchQueue, has_work_for
 from content_pipeline.launchers.local.abandoned_runs import adopt
-from content_pipeline.launchers.local.launch_queue import LaunchQueue
+from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
+from content_pipeline.launchers.local.supervisor_lock import SupervisorInfo, SupervisorLock
 from content_pipeline.launchers.local.supervisor_process import build
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
@@ -68,7 +70,8 @@ class Supervisor:
     def __init__(
         self, home: Path, settings: Settings, make_runs: MakeRuns, watcher: Watcher, idle_s: float | None
     ) -> None:
-        self._launch_queue = LaunchQueue(home)
+        self._launch_queue: LaunchQueue = FolderLaunchQueue(home)
+        self._lock = SupervisorLock(home)
         self._database = database_of(settings)
         self._settings = settings
         self._idle_s = idle_s
@@ -87,23 +90,23 @@ class Supervisor:
         """Until drained or idle; False when another supervisor lives, and does not give way."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._asked_to_drain)
-        card = {
-            "worker": self._executor.id,
-            "pid": os.getpid(),
-            "build": build(),
-            "manifest": manifest_identity(self._settings),
-            "lease_s": self._settings.queue.lease_s,
-        }
+        info = SupervisorInfo(
+            worker=self._executor.id,
+            pid=os.getpid(),
+            build=build(),
+            manifest=manifest_identity(self._settings),
+            lease_s=self._settings.queue.lease_s,
+        )
         # Whoever gives way lets its jobs end first, and may have to find out that its manifest does not answer.
         queue = self._settings.queue
         patience_s = queue.grace_s + queue.give_up_s + HAND_OVER_S if in_place_of_another else HAND_OVER_S
         while True:
-            with self._launch_queue.supervising(card, patience_s) as alone:
+            with self._lock.hold(info, patience_s) as alone:
                 if not alone:
                     return False
                 self._work()
             # A launch that came while the lock was given up found a supervisor, and started none.
-            if self._drain_by_s is not None or not self._launch_queue.has_work_for(self._database):
+            if self._drain_by_s is not None or not has_work_for(self._launch_queue, self._database):
                 return True
 
     def _work(self) -> None:
@@ -123,7 +126,7 @@ class Supervisor:
     def _tick(self) -> None:
         """One round. While the disk is full or the manifest away, children work on, and leases may run out."""
         try:
-            self._launch_queue.beat()
+            self._lock.beat()
             self._take_in()
             self._handle_stop_requests()
             self._fill()
@@ -257,7 +260,9 @@ class Supervisor:
             whole=handler is None or is_whole(handler, launch),
         )
         pid = self._executor.start(assignment, settings, self._of_jobs.runs_with(settings), log)
-        self._started[launch.run_id] = self._launch_queue.note_child(launch, self._executor.id, pid, log)
+        started = replace(launch, worker=self._executor.id, pid=pid, log=str(log))
+        self._launch_queue.add(started, durable=False)  # after a power cut nobody executes it
+        self._started[launch.run_id] = started
 
     def _cores(self) -> int:
         """How many cores a child may use: all of them when nothing else is to be done."""

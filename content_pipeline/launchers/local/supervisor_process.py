@@ -9,12 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from content_pipeline import version
 from content_pipeline.execution.manifest_identity import current_manifest
 from content_pipeline.execution.worker_identity import is_in_this_place, send_signal
-from content_pipeline.launchers.local.launch_queue import LaunchQueue
+from content_pipeline.launchers.local.supervisor_lock import SupervisorInfo, SupervisorLock
 from content_pipeline.system.private_files import private_file
 
 IDLE_S = 300.0
@@ -28,10 +27,11 @@ _started: dict[Path, tuple[subprocess.Popen[bytes], float]] = {}
 def ensure_supervisor(home: Path, idle_s: float = IDLE_S) -> None:
     """Returns at once; what was launched waits for it. Two that start at one moment agree by the lock."""
     on_its_way = _is_on_its_way(home)
-    card = LaunchQueue(home).supervisor()
-    if card is not None and LaunchQueue(home).is_hung(card) and end_supervisor(card):
-        card = None  # stopped, or stuck: its jobs' leases have run out, and its lock was in the way
-    if on_its_way or (card is not None and _fits(card, current_manifest())):
+    lock = SupervisorLock(home)
+    supervisor = lock.holder()
+    if supervisor is not None and lock.is_hung(supervisor) and end_supervisor(supervisor):
+        supervisor = None  # stopped, or stuck: its jobs' leases have run out, and its lock was in the way
+    if on_its_way or (supervisor is not None and _fits(supervisor, current_manifest())):
         return
     # It takes the place of one that does not fit, once it has reached its own manifest.
     _started[home] = _start(home, idle_s), time.monotonic()
@@ -42,33 +42,35 @@ def _is_on_its_way(home: Path) -> bool:
     process, since_s = _started.get(home, (None, 0.0))
     if process is None or process.poll() is not None or time.monotonic() - since_s > ON_ITS_WAY_S:
         return False
-    latest = LaunchQueue(home).latest_supervisor()
-    return latest is None or latest["pid"] != process.pid or not is_in_this_place(latest["worker"])
+    latest = SupervisorLock(home).latest_holder()
+    if latest is None or latest.worker is None:
+        return True
+    return latest.pid != process.pid or not is_in_this_place(latest.worker)
 
 
 def is_outdated(home: Path, manifest: str) -> bool:
     """Whether a supervisor lives that runs other code than this, or serves another manifest or an old password."""
-    card = LaunchQueue(home).supervisor()
-    return card is not None and not _fits(card, manifest)
+    supervisor = SupervisorLock(home).holder()
+    return supervisor is not None and not _fits(supervisor, manifest)
 
 
-def _fits(card: dict[str, Any], manifest: str | None) -> bool:
+def _fits(supervisor: SupervisorInfo, manifest: str | None) -> bool:
     """Of one that has not said who it is yet, and where the settings cannot be read, the best is hoped."""
-    if card["build"] is None:
+    if supervisor.build is None:
         return True
-    return card["build"] == build() and (manifest is None or card.get("manifest") == manifest)
+    return supervisor.build == build() and (manifest is None or supervisor.manifest == manifest)
 
 
 def drain_supervisor(home: Path) -> None:
     """Ask the supervisor, if one lives, to end what it does and to go."""
-    card = LaunchQueue(home).supervisor()
-    if card is not None:
-        end_supervisor(card, signal.SIGTERM)
+    supervisor = SupervisorLock(home).holder()
+    if supervisor is not None:
+        end_supervisor(supervisor, signal.SIGTERM)
 
 
-def end_supervisor(card: dict[str, Any], number: signal.Signals = signal.SIGKILL) -> bool:
-    """Signal the supervisor of a card; False when it is not here: in another container its pid is somebody else's."""
-    return card.get("worker") is not None and send_signal(card["worker"], number)
+def end_supervisor(supervisor: SupervisorInfo, number: signal.Signals = signal.SIGKILL) -> bool:
+    """Signal this supervisor; False when it is not here: in another container its pid is somebody else's."""
+    return supervisor.worker is not None and send_signal(supervisor.worker, number)
 
 
 def _start(home: Path, idle_s: float) -> subprocess.Popen[bytes]:
