@@ -31,14 +31,13 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from content_pipeline.errors import PipelineError, RetryPolicy
+    from content_pipeline.errors import LostLease, PipelineError, RetryPolicy
     from content_pipeline.execution.outcome import Outcome
     from content_pipeline.manifest.job_filter import JobFilter
     from content_pipeline.manifest.lifecycle import State
     from content_pipeline.manifest.manifest import Manifest
     from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, JobResult, Lease
     from content_pipeline.manifest.open import open_manifest
-    from content_pipeline.manifest.transitions import LostLease
     from content_pipeline.scripting import process_folder
     from content_pipeline.services.results import Results
     from content_pipeline.settings import Settings, load_settings

@@ -1,4 +1,4 @@
-"""The tree of errors that a person can meet, each with a code, a retry policy and a hint. Some rooms add their own.
+"""The tree of errors that a person can meet, each with a code, a retry policy and a hint.
 
 The message says what happened and to which video; the hint says what to do next.
 Codes are stable: they are stored, filtered on and documented.
@@ -215,6 +215,43 @@ class DatabaseReadOnly(DatabaseAway):
 class LibraryOffline(EnvironmentalError):
     code = "library_offline"
     hint = "Mount the folder again; the work continues where it stopped."
+
+
+class IllegalMove(PermanentError):
+    code = "illegal_move"
+    hint = "Look at the job with `content-ai queue show`."
+
+
+class LostLease(PermanentError):
+    """Another worker may own the job now: stop, and publish nothing."""
+
+    code = "lost_lease"
+    hint = "Nothing to do: another worker has taken over the job, and its result counts."
+
+
+class UnknownJob(PermanentError):
+    code = "unknown_job"
+    hint = "List the jobs with `content-ai queue list`."
+
+
+class NameTaken(TransientError):
+    code = "name_taken"
+    hint = "Another video was published under the same name at the same moment; another name is chosen next time."
+
+
+class BeingCalibrated(PermanentError):
+    code = "being_calibrated"
+    hint = "Wait for it to end, or stop it with `content-ai queue cancel`."
+
+
+class Paused(EnvironmentalError):
+    code = "paused"
+    hint = "`content-ai queue status` says why; `content-ai queue resume --pauses` ends the pause."
+
+
+class CalibrationStopped(PermanentError):
+    code = "calibration_stopped"
+    hint = "Somebody cancelled it; nothing was applied."
 
 
 def from_os_error(error: OSError, path: Path) -> PipelineError:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from content_pipeline.dagster_runtime.manifest_recovery import recover
+from content_pipeline.dagster_runtime.lost_manifest import recover
 from content_pipeline.execution.outcome import Outcome
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services.processing import NoProgress

@@ -17,7 +17,7 @@ from content_pipeline.dagster_runtime.names import (
     job_tag_of,
     owner_of,
 )
-from content_pipeline.errors import RunForgotten
+from content_pipeline.errors import RunForgotten, UnknownJob
 from content_pipeline.execution.job_kinds import HANDLERS
 from content_pipeline.execution.messages import RunStatus
 from content_pipeline.execution.names import parse_job_tag
@@ -25,7 +25,6 @@ from content_pipeline.execution.run_context import RunContext, executing
 from content_pipeline.execution.worker_identity import is_gone, this_worker
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline.settings import Settings
 
 Compose = Callable[[Settings], dg.Definitions]

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from content_pipeline.dagster_runtime.dispatch import DueRun, due_runs
+from content_pipeline.dagster_runtime.manifest_rebuild import rebuild
 from content_pipeline.dagster_runtime.names import JOB_TAG, PRIORITY_TAG
-from content_pipeline.dagster_runtime.rebuild import rebuild
 from content_pipeline.defs.partitions import register_libraries
 from content_pipeline.execution.job_kinds import HANDLERS, JobKindHandler
 from content_pipeline.launchers.local.reconcile import REBUILD_BUDGET_S, reconcile

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from content_pipeline.execution.assignment import Assignment
+from content_pipeline.execution.child_report import Report
 from content_pipeline.execution.messages import Failure, Message, RunStatus
 from content_pipeline.execution.outcome import Outcome
-from content_pipeline.execution.report import Report
 from content_pipeline.manifest.model import Lease
 
 

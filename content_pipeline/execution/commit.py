@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from content_pipeline.errors import WorkerCrashed, printable
+from content_pipeline.errors import LostLease, WorkerCrashed, printable
 from content_pipeline.execution.active_job import ActiveJob
 from content_pipeline.execution.job_kinds import handler_of
 from content_pipeline.execution.messages import Failure
@@ -14,7 +14,6 @@ from content_pipeline.failpoints import reached
 from content_pipeline.manifest.lifecycle import Move, State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, JobFailure
-from content_pipeline.manifest.transitions import LostLease
 
 
 @dataclass(frozen=True)

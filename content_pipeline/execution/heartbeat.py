@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
+from content_pipeline.errors import LostLease
 from content_pipeline.execution.active_job import ActiveJob
 from content_pipeline.execution.rescue import Moment
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Renewal
-from content_pipeline.manifest.transitions import LostLease
 
 NOTHING = Renewal(frozenset(), frozenset())
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from content_pipeline.errors import DatabaseAway
+from content_pipeline.errors import DatabaseAway, LostLease
 from content_pipeline.execution.active_job import ActiveJob
 from content_pipeline.execution.assignment import Assignment
 from content_pipeline.execution.child import child_main
@@ -30,7 +30,6 @@ from content_pipeline.execution.worker_identity import this_worker
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.settings import Settings
 
 Answer = TypeVar("Answer")

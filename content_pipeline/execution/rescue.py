@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
+from content_pipeline.errors import UnknownJob
 from content_pipeline.execution.worker_identity import gone_among, is_awake, is_gone
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
-from content_pipeline.manifest.transitions import UnknownJob
 
 LAST_CHANCE_S = 3.0
 

@@ -2,8 +2,9 @@
 
 `open.py` opens the one that the settings name. `manifest.py` is the object; its parts are
 
-- `jobs.py`: every operation on jobs, and all reading. The verbs: `enqueue.py`, `claim.py`, `worker_ops.py` (what a
-  worker reports, fenced by its lease), `operator_ops.py` (what people and plans order), `rescue.py` (orphans)
+- `jobs.py`: every operation on jobs, and all reading. The verbs: `enqueue.py`, `claim.py`, `lease.py` (the
+  fence, and renewal), `worker_ops.py` (what a worker reports), `operator_ops.py` (what people and plans order),
+  `rescue.py` (orphans)
 - `videos.py`, `libraries.py`, `recipes.py`, `calibrations.py`, `publications.py`
 - `breakers.py`: which work is paused; `breaker.py` decides it, without a database
 

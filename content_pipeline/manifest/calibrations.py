@@ -17,12 +17,12 @@ from content_pipeline.manifest import worker_ops
 from content_pipeline.manifest.database import Database, Transaction
 from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.job_filter import JobFilter
+from content_pipeline.manifest.lease import fenced_job
 from content_pipeline.manifest.model import JobResult, Lease
 from content_pipeline.manifest.operator_ops import cancel
 from content_pipeline.manifest.schema import calibrations as table
 from content_pipeline.manifest.schema import videos
 from content_pipeline.manifest.statements import insert_for
-from content_pipeline.manifest.transitions import fenced_job
 from content_pipeline.settings import Settings
 
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from content_pipeline.manifest.database import Database
 from content_pipeline.manifest.lifecycle import CLAIMABLE, FINISHED, State, is_legal
-from content_pipeline.manifest.retry import PAUSE_S, backoff_s
+from content_pipeline.manifest.retry_policy import PAUSE_S, backoff_s
 from content_pipeline.manifest.schema import attempts, job_counts, job_items, publications, state_transitions
 
 ROWS_AT_A_TIME = 1000

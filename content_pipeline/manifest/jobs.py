@@ -10,14 +10,17 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from content_pipeline.errors import UnknownJob
 from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest import claim as claims
 from content_pipeline.manifest import enqueue as enqueueing
+from content_pipeline.manifest import lease as lease_ops
 from content_pipeline.manifest import operator_ops, rescue, worker_ops
 from content_pipeline.manifest.counts import read_counts
 from content_pipeline.manifest.database import Database
 from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.job_filter import JobFilter
+from content_pipeline.manifest.lease import fenced_job
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import (
     Attempt,
@@ -32,10 +35,10 @@ from content_pipeline.manifest.model import (
     Renewal,
     Transition,
 )
-from content_pipeline.manifest.retry import RetryDecision
+from content_pipeline.manifest.retry_policy import RetryDecision
 from content_pipeline.manifest.schema import attempts, job_items, state_transitions
 from content_pipeline.manifest.statements import below, in_chunks
-from content_pipeline.manifest.transitions import UnknownJob, as_job, fenced_job
+from content_pipeline.manifest.transitions import as_job
 
 ALL = JobFilter()
 ID_LENGTH = 26
@@ -95,7 +98,7 @@ class Jobs:
 
     def renew(self, worker_id: str, leases: Sequence[Lease]) -> Renewal:
         with self._database.transaction() as tx:
-            return worker_ops.renew(tx, worker_id, leases, self._lease_s)
+            return lease_ops.renew(tx, worker_id, leases, self._lease_s)
 
     def report_progress(self, lease: Lease, progress: dict[str, Any]) -> None:
         with self._database.transaction() as tx:

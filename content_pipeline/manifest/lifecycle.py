@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from content_pipeline.errors import PermanentError
+from content_pipeline.errors import IllegalMove
 
 
 class State(StrEnum):
@@ -54,11 +54,6 @@ MOVES: dict[Move, dict[State, State]] = {
     Move.ASK: {State.PENDING: State.PENDING, State.DIRTY: State.DIRTY},
     Move.RESTORE: {State.PENDING: State.SUCCEEDED},
 }
-
-
-class IllegalMove(PermanentError):
-    code = "illegal_move"
-    hint = "Look at the job with `content-ai queue show`."
 
 
 def after(move: Move, state: State) -> State:

@@ -8,14 +8,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from content_pipeline.errors import IllegalMove, UnknownJob
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.enqueue import enqueue
 from content_pipeline.manifest.job_filter import JobFilter
-from content_pipeline.manifest.lifecycle import CLAIMABLE, MOVES, IllegalMove, Move, State
+from content_pipeline.manifest.lifecycle import CLAIMABLE, MOVES, Move, State
 from content_pipeline.manifest.model import Job, JobRequest, JobTerms
 from content_pipeline.manifest.schema import job_items
 from content_pipeline.manifest.statements import in_chunks, locked
-from content_pipeline.manifest.transitions import FULL_BUDGET, UnknownJob, as_job, delete, lock_jobs, move
+from content_pipeline.manifest.transitions import FULL_BUDGET, as_job, delete, lock_jobs, move
 
 NO_ERROR: dict[str, Any] = {**FULL_BUDGET, "error_code": None, "last_error": None}
 

@@ -16,21 +16,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from content_pipeline.errors import TransientError, printable
+from content_pipeline.errors import NameTaken, printable
 from content_pipeline.job_kinds import PROCESSING
-from content_pipeline.manifest import worker_ops
+from content_pipeline.manifest import lease as lease_ops
 from content_pipeline.manifest.database import Database, Transaction
 from content_pipeline.manifest.database_retry import retry_when_away
+from content_pipeline.manifest.lease import fenced_job
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Lease
 from content_pipeline.manifest.schema import PathText, job_items, publications
 from content_pipeline.manifest.statements import in_chunks, insert_for
-from content_pipeline.manifest.transitions import fenced_job
-
-
-class NameTaken(TransientError):
-    code = "name_taken"
-    hint = "Another video was published under the same name at the same moment; another name is chosen next time."
 
 
 @dataclass(frozen=True)
@@ -180,7 +175,7 @@ class Publications:
         with self._database.transaction() as tx:
             if self.lease is not None:
                 fenced_job(tx, self.lease)
-                worker_ops.renew(tx, self.lease.worker_id, [self.lease], self._lease_s)
+                lease_ops.renew(tx, self.lease.worker_id, [self.lease], self._lease_s)
             yield tx
 
 

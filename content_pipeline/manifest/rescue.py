@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job
-from content_pipeline.manifest.retry import after_crash
+from content_pipeline.manifest.retry_policy import after_crash
 from content_pipeline.manifest.schema import attempts, job_items
 from content_pipeline.manifest.statements import locked
 from content_pipeline.manifest.transitions import as_job, end_attempt

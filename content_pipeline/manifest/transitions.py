@@ -8,10 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from content_pipeline.errors import PermanentError
+from content_pipeline.errors import LostLease
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import Move, State, after
-from content_pipeline.manifest.model import Job, Lease
+from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.schema import attempts, job_items, state_transitions
 from content_pipeline.manifest.statements import CHUNK, clean, in_chunks, locked
 
@@ -33,18 +33,6 @@ NO_LEASE: dict[str, Any] = {
 FULL_BUDGET: dict[str, Any] = {"attempt_count": 0, "crash_count": 0, "completed_at": None}
 
 
-class LostLease(PermanentError):
-    """Another worker may own the job now: stop, and publish nothing."""
-
-    code = "lost_lease"
-    hint = "Nothing to do: another worker has taken over the job, and its result counts."
-
-
-class UnknownJob(PermanentError):
-    code = "unknown_job"
-    hint = "List the jobs with `content-ai queue list`."
-
-
 def as_job(row: sa.Row[Any]) -> Job:
     values = dict(row._mapping)
     values["status"] = State(values["status"])
@@ -61,23 +49,6 @@ def lock_jobs(tx: Transaction, conditions: Sequence[sa.ColumnElement[bool]]) -> 
             return
         yield jobs
         last = jobs[-1].job_id
-
-
-def fenced_job(tx: Transaction, lease: Lease) -> Job:
-    """The job's row, locked, if the lease still holds: the fence that every write of a worker passes."""
-    row = tx.connection.execute(locked(sa.select(job_items).where(*_fence(lease)))).one_or_none()
-    if row is None:
-        raise LostLease(f"the lease on job {lease.job_id} is gone (claim {lease.claim_number})")
-    return as_job(row)
-
-
-def _fence(lease: Lease) -> tuple[sa.ColumnElement[bool], ...]:
-    return (
-        job_items.c.job_id == lease.job_id,
-        job_items.c.claim_count == lease.claim_number,
-        job_items.c.lease_token == lease.token,
-        job_items.c.status == State.RUNNING,
-    )
 
 
 def move(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
@@ -11,54 +11,13 @@ import sqlalchemy as sa
 
 from content_pipeline.manifest import breakers
 from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.lease import fenced_job
 from content_pipeline.manifest.lifecycle import MOVES, Move, State
-from content_pipeline.manifest.model import Job, JobFailure, JobResult, Lease, Renewal
-from content_pipeline.manifest.retry import RetryDecision, after_error
+from content_pipeline.manifest.model import Job, JobFailure, JobResult, Lease
+from content_pipeline.manifest.retry_policy import RetryDecision, after_error
 from content_pipeline.manifest.schema import attempts, job_items
-from content_pipeline.manifest.statements import clean, in_chunks, locked
-from content_pipeline.manifest.transitions import (
-    CODE_LENGTH,
-    ERROR_LENGTH,
-    FULL_BUDGET,
-    NO_LEASE,
-    end_attempt,
-    fenced_job,
-    move,
-)
-
-
-def renew(tx: Transaction, worker_id: str, leases: Sequence[Lease], lease_s: float) -> Renewal:
-    """All of a worker's leases in one statement; a job it was given and knows nothing of is left to the rescue."""
-    fence = {(lease.job_id, lease.claim_number, lease.token) for lease in leases}
-    returned = [
-        row for some in in_chunks(leases) for row in tx.connection.execute(_renewal(tx, worker_id, some, lease_s))
-    ]
-    alive = {(row.job_id, row.claim_count, row.lease_token) for row in returned}
-    return Renewal(
-        lost=frozenset(job_id for job_id, _, _ in fence - alive),
-        cancelled=frozenset(row.job_id for row in returned if row.cancel_requested),
-    )
-
-
-def _renewal(tx: Transaction, worker_id: str, leases: Sequence[Lease], lease_s: float) -> sa.UpdateBase:
-    columns = job_items.c
-    # Locked in the order of their ids, like every operation on many jobs, so that there is no deadlock.
-    mine = locked(
-        sa.select(columns.job_id)
-        .where(
-            columns.job_id.in_([lease.job_id for lease in leases]),
-            columns.lease_token.in_({lease.token for lease in leases}),
-            columns.worker_id == worker_id,
-            columns.status == State.RUNNING,
-        )
-        .order_by(columns.job_id)
-    )
-    return (
-        sa.update(job_items)
-        .where(columns.job_id.in_(mine))
-        .values(last_heartbeat=tx.now, lease_expires_at=tx.now + timedelta(seconds=lease_s))
-        .returning(columns.job_id, columns.claim_count, columns.lease_token, columns.cancel_requested)
-    )
+from content_pipeline.manifest.statements import clean
+from content_pipeline.manifest.transitions import CODE_LENGTH, ERROR_LENGTH, FULL_BUDGET, NO_LEASE, end_attempt, move
 
 
 def report_progress(tx: Transaction, lease: Lease, progress: dict[str, Any]) -> None:

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.errors import EnvironmentalError, PermanentError, PipelineError, error_with_code, printable
+from content_pipeline.errors import (
+    BeingCalibrated,
+    CalibrationStopped,
+    Paused,
+    PipelineError,
+    error_with_code,
+    printable,
+)
 from content_pipeline.execution.job_kinds import CALIBRATION
 from content_pipeline.execution.job_kinds.calibration import STAGE, Calibrated, applied_by, library_at
 from content_pipeline.execution.outcome import Outcome
@@ -23,21 +30,6 @@ from content_pipeline.stages.calibration import calibration
 from content_pipeline.stages.context import StageContext, StageResult
 
 Progress = Callable[[str, float], None]
-
-
-class BeingCalibrated(PermanentError):
-    code = "being_calibrated"
-    hint = "Wait for it to end, or stop it with `content-ai queue cancel`."
-
-
-class Paused(EnvironmentalError):
-    code = "paused"
-    hint = "`content-ai queue status` says why; `content-ai queue resume --pauses` ends the pause."
-
-
-class Stopped(PermanentError):
-    code = "calibration_stopped"
-    hint = "Somebody cancelled it; nothing was applied."
 
 
 def no_progress(_stage: str, _fraction: float) -> None:
@@ -98,7 +90,7 @@ class Calibrator:
     def _execute(self, job: Job) -> Calibrated:
         outcome = execute_claimed(job, self.settings, self.manifest, _ProgressOnly(self.progress), self.cores)
         if outcome.status == "cancelled":
-            raise Stopped(f"the calibration (job {job.job_id}) was cancelled")
+            raise CalibrationStopped(f"the calibration (job {job.job_id}) was cancelled")
         if outcome.status != State.SUCCEEDED:
             raise error_with_code(outcome.error_code, str(outcome.error), outcome.hint)
         return self._result(self.manifest.jobs.get(job.job_id), outcome)

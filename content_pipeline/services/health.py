@@ -127,7 +127,7 @@ def _dagster(settings: Settings) -> tuple[Judgement, str]:
     import dagster
 
     from content_pipeline.dagster_runtime.instance import dagster_home, open_instance
-    from content_pipeline.dagster_runtime.manifest_recovery import has_dagster_home
+    from content_pipeline.dagster_runtime.lost_manifest import has_dagster_home
 
     if not has_dagster_home(settings):
         return "ok", f"{dagster.__version__}, no records yet; `content-ai process` makes them"

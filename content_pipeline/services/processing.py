@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from content_pipeline.dagster_runtime.manifest_recovery import describe_rebuilt, recover
+from content_pipeline.dagster_runtime.lost_manifest import describe_rebuilt, recover
 from content_pipeline.errors import EnvironmentalError, LibraryOffline, code_of, printable
 from content_pipeline.execution.outcome import Outcome, Watcher
 from content_pipeline.execution.rescue import rescue_orphans

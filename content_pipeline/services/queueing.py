@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from content_pipeline.dagster_runtime.manifest_recovery import has_dagster_home
-from content_pipeline.errors import printable
+from content_pipeline.dagster_runtime.lost_manifest import has_dagster_home
+from content_pipeline.errors import UnknownJob, printable
 from content_pipeline.execution.worker_identity import gone_among, is_awake
 from content_pipeline.job_kinds import CALIBRATION, PROCESSING
 from content_pipeline.library.keys import canonical_path
@@ -20,7 +20,6 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Attempt, Job, Transition
 from content_pipeline.manifest.open import open_named_manifest
-from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline.services.document import Document, DocumentList
 from content_pipeline.services.pauses import describe_waiting
 from content_pipeline.settings import Settings

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.dagster_runtime.manifest_recovery import forget_in_dagster, has_dagster_home, rebuild_from_home
+from content_pipeline.dagster_runtime.lost_manifest import forget_in_dagster, has_dagster_home, rebuild_from_home
 from content_pipeline.errors import counted
 from content_pipeline.execution.job_kinds import video_kinds
 from content_pipeline.library.retention import forget_old

@@ -161,7 +161,7 @@ def test_a_whole_recording_that_must_wait_a_moment_is_not_left_behind_with_the_b
         return choose_mode(source, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr("content_pipeline.stages.montage.choose_mode", buggy)
-    monkeypatch.setattr("content_pipeline.manifest.retry.BASE_DELAY_S", 1.0)
+    monkeypatch.setattr("content_pipeline.manifest.retry_policy.BASE_DELAY_S", 1.0)
     outcomes = project.process(workers=1, queue__max_attempts=2)
     assert outcomes["whole.mp4"].status == "succeeded"
     bad = [outcome for name, outcome in outcomes.items() if "bad" in name]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from content_pipeline.errors import LostLease
 from content_pipeline.job_kinds import CALIBRATION
 from content_pipeline.manifest.calibrations import AppliedCalibration
 from content_pipeline.manifest.job_filter import JobFilter
@@ -14,7 +15,6 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, Job, JobRequest, JobResult
 from content_pipeline.manifest.schema import videos
-from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.settings import Settings, load
 from content_pipeline_tests.conformance.manifests import Clock, add, database_of, fail, moves

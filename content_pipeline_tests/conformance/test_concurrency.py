@@ -17,11 +17,11 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.manifest.database import open_engine
+from content_pipeline.manifest.lease import fenced_job
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, JobFailure, JobResult
 from content_pipeline.manifest.schema import state_transitions
-from content_pipeline.manifest.transitions import fenced_job
 from content_pipeline_tests.conformance import workers
 from content_pipeline_tests.conformance.manifests import add, claim, database_of, dump, many, opened
 from content_pipeline_tests.helpers.chaos import by_size

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from content_pipeline.errors import RetryPolicy
+from content_pipeline.errors import LostLease, RetryPolicy
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobResult, Lease, Renewal
 from content_pipeline.manifest.publications import Publication
-from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, add, claim, dump, succeed
 
 Write = Callable[[Manifest, Lease], object]

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.errors import RetryPolicy
+from content_pipeline.errors import RetryPolicy, UnknownJob
 from content_pipeline.job_kinds import CALIBRATION, PROCESSING
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import JobRequest
-from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline.manifest.videos import KnownVideo, Rename
 from content_pipeline_tests.conformance.manifests import Clock, add, claim, dump, fail, many, succeed
 

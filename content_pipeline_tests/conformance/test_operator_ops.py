@@ -8,14 +8,13 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from content_pipeline.errors import RetryPolicy
+from content_pipeline.errors import IllegalMove, RetryPolicy, UnknownJob
 from content_pipeline.job_kinds import CALIBRATION, PROCESSING
 from content_pipeline.manifest.job_filter import JobFilter
-from content_pipeline.manifest.lifecycle import FINISHED, IllegalMove, State
+from content_pipeline.manifest.lifecycle import FINISHED, State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, JobRequest
 from content_pipeline.manifest.schema import videos
-from content_pipeline.manifest.transitions import UnknownJob
 from content_pipeline_tests.conformance.manifests import (
     Clock,
     add,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from content_pipeline.errors import LostLease, NameTaken
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.publications import NameTaken, Publication, place_of
-from content_pipeline.manifest.transitions import LostLease
+from content_pipeline.manifest.publications import Publication, place_of
 from content_pipeline_tests.conformance.manifests import Clock, add, claim, dump, succeed
 
 GAME = Publication(Path("/out/Gäme.mp4"), "game-key", "montage.mp4", "a" * 64)

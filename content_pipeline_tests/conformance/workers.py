@@ -7,12 +7,11 @@ import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
-from content_pipeline.errors import RetryPolicy
+from content_pipeline.errors import LostLease, RetryPolicy
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, JobFailure, JobResult
-from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import database_of
 
 

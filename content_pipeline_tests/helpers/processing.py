@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.dagster_runtime.instance import open_instance
-from content_pipeline.dagster_runtime.manifest_recovery import recover
+from content_pipeline.dagster_runtime.lost_manifest import recover
 from content_pipeline.definitions import build_definitions
 from content_pipeline.execution.outcome import Outcome
 from content_pipeline.library.scan import scan

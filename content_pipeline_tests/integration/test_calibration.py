@@ -20,7 +20,15 @@ from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.dispatch import due_runs
 from content_pipeline.dagster_runtime.names import JOB_TAG
 from content_pipeline.definitions import build_definitions
-from content_pipeline.errors import BadSettings, NoCurves, RetryPolicy, UnknownLibrary
+from content_pipeline.errors import (
+    BadSettings,
+    BeingCalibrated,
+    CalibrationStopped,
+    NoCurves,
+    Paused,
+    RetryPolicy,
+    UnknownLibrary,
+)
 from content_pipeline.execution import job_kinds as handlers
 from content_pipeline.execution.job_kinds.calibration import Calibrated
 from content_pipeline.execution.names import CALIBRATE_LIBRARY
@@ -33,7 +41,7 @@ from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.services.calibrating import BeingCalibrated, Calibrator, Paused, Stopped
+from content_pipeline.services.calibrating import Calibrator
 from content_pipeline.services.planner import Planner, command_terms
 from content_pipeline.services.processing import NoProgress
 from content_pipeline.services.processor import Processor
@@ -293,7 +301,7 @@ def test_a_cancelled_calibration_stops_and_applies_nothing(two_libraries: Projec
         manifest.jobs.cancel(JobFilter(kind=CALIBRATION))
 
     settings = settings_of(two_libraries, queue__heartbeat_s=1e-9, **NOTHING)
-    with pytest.raises(Stopped):
+    with pytest.raises(CalibrationStopped):
         Calibrator(settings, manifest, progress=cancel).calibrate(two_libraries.library, "asked for by a test")
     assert job_of(two_libraries).status is State.CANCELLED
     assert planned(two_libraries)["game.mp4"][0] is Action.KEEP
@@ -307,7 +315,7 @@ def test_one_that_is_cancelled_after_its_last_heartbeat_applies_nothing_either(t
         manifest.jobs.cancel(JobFilter(kind=CALIBRATION))
 
     settings = settings_of(two_libraries, queue__heartbeat_s=29, **NOTHING)
-    with pytest.raises(Stopped):
+    with pytest.raises(CalibrationStopped):
         Calibrator(settings, manifest, progress=cancel).calibrate(two_libraries.library, "asked for by a test")
     assert job_of(two_libraries).status is State.CANCELLED
     assert planned(two_libraries)["game.mp4"][0] is Action.KEEP

@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from content_pipeline.dagster_runtime.rebuild import REASON, Rebuilt, forget_videos, missing_keys, rebuild
+from content_pipeline.dagster_runtime.manifest_rebuild import REASON, Rebuilt, forget_videos, missing_keys, rebuild
 from content_pipeline.library.plan import Action
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.lifecycle import State
@@ -243,7 +243,7 @@ def test_records_that_say_nothing_of_files_are_counted_and_passed_over(lost: Pro
 
 def test_time_runs_out_between_chunks_and_the_rest_is_left(lost: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = opened(lost)
-    monkeypatch.setattr("content_pipeline.dagster_runtime.rebuild.VIDEOS_AT_A_TIME", 1)
+    monkeypatch.setattr("content_pipeline.dagster_runtime.manifest_rebuild.VIDEOS_AT_A_TIME", 1)
     with lost.instance() as instance:
         first = rebuild(instance, manifest, budget_s=0)
         assert first.left == 2

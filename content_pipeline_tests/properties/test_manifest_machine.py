@@ -27,13 +27,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from content_pipeline.errors import RetryPolicy
+from content_pipeline.errors import IllegalMove, LostLease, RetryPolicy
 from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest.job_filter import JobFilter
-from content_pipeline.manifest.lifecycle import IllegalMove, State
+from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, JobResult, JobTerms, Lease
-from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import LEASE_S, Clock, dump, manifest_url, opened
 from content_pipeline_tests.helpers.chaos import by_size
 

@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from content_pipeline import job_kinds
 from content_pipeline.errors import BadSettings, UnknownLibrary, printable
+from content_pipeline.execution.child_report import Report
 from content_pipeline.execution.job_kinds.handler import Dispatch, Prepared, Refused
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.messages import WorkEnded
 from content_pipeline.execution.names import CALIBRATE_LIBRARY, LIBRARY_PARTITIONS
-from content_pipeline.execution.report import Report
 from content_pipeline.execution.reporter import PipeReporter
 from content_pipeline.execution.rescue import current_job
 from content_pipeline.execution.run_context import current_run

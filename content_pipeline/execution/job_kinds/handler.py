@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from content_pipeline.execution.child_report import Report
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.messages import WorkEnded
-from content_pipeline.execution.report import Report
 from content_pipeline.execution.reporter import PipeReporter
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from content_pipeline import job_kinds
 from content_pipeline.errors import BadSettings, LibraryOffline, MissingFile, printable
+from content_pipeline.execution.child_report import Report
 from content_pipeline.execution.job_kinds.handler import Dispatch, Prepared, Refused, is_whole
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.messages import Identified, WorkEnded
 from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS
-from content_pipeline.execution.report import Report
 from content_pipeline.execution.reporter import PipeReporter
 from content_pipeline.execution.rescue import current_job
 from content_pipeline.failpoints import reached

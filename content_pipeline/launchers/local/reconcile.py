@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.dagster_runtime.rebuild import rebuild
+from content_pipeline.dagster_runtime.manifest_rebuild import rebuild
 from content_pipeline.execution.manifest_identity import database_of
 from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.launchers.launch_queue import has_work_for

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.errors import NotAVideo, Stalled
+from content_pipeline.errors import LostLease, NotAVideo, Stalled
 from content_pipeline.execution.active_job import ActiveJob
 from content_pipeline.execution.commit import (
     Cancel,
@@ -23,7 +23,6 @@ from content_pipeline.execution.commit import (
 from content_pipeline.execution.messages import Failed, Failure, Message, Outdated, RunStatus, WorkEnded
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.unit.execution.jobs import ALL_FINISHED, SUCCEEDED, active, claimed
 
 BROKEN = Failure.of(NotAVideo("no video"), "fingerprint")

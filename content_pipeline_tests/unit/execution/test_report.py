@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from content_pipeline.errors import CorruptMedia, PipelineError, RetryPolicy
+from content_pipeline.execution.child_report import Report
 from content_pipeline.execution.messages import (
     Alive,
     Failed,
@@ -22,7 +23,6 @@ from content_pipeline.execution.messages import (
     StageRecalled,
     WorkEnded,
 )
-from content_pipeline.execution.report import Report
 
 FAILURE = Failure("corrupt_media", "half of it is missing", RetryPolicy.PERMANENT, "Copy it again.", "energy")
 ENERGY = StageFinished(

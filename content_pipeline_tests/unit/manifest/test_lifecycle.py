@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from content_pipeline.errors import RetryPolicy
+from content_pipeline.errors import IllegalMove, RetryPolicy
 from content_pipeline.manifest.ids import new_ulid
-from content_pipeline.manifest.lifecycle import CLAIMABLE, FINISHED, MOVES, IllegalMove, Move, State, after, is_legal
-from content_pipeline.manifest.retry import after_crash, after_error, backoff_s
+from content_pipeline.manifest.lifecycle import CLAIMABLE, FINISHED, MOVES, Move, State, after, is_legal
+from content_pipeline.manifest.retry_policy import after_crash, after_error, backoff_s
 
 
 def test_every_move_but_asking_leads_somewhere_else_or_is_refused() -> None:

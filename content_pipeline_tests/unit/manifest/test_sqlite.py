@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseBusy, ForeignDatabase
+from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseBusy, ForeignDatabase, LostLease
 from content_pipeline.manifest.database import on_network_filesystem, open_engine
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, JobRequest, JobResult
-from content_pipeline.manifest.transitions import LostLease
 from content_pipeline_tests.conformance.manifests import database_of
 
 MOUNTS = r"""/dev/sda1 / ext4 rw 0 0

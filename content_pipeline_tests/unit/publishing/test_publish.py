@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from content_pipeline.artifacts import Artifact, ArtifactStore
+from content_pipeline.errors import LostLease
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, JobRequest
-from content_pipeline.manifest.transitions import LostLease
 from content_pipeline.publishing import publish as publishing
 from content_pipeline.publishing import replace_file as replacing
 from content_pipeline.publishing.names import Name

@@ -11,7 +11,7 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.settings import Settings
 
 if TYPE_CHECKING:
-    from content_pipeline.dagster_runtime.rebuild import Rebuilt
+    from content_pipeline.dagster_runtime.manifest_rebuild import Rebuilt
 
 
 def has_dagster_home(settings: Settings) -> bool:
@@ -31,7 +31,7 @@ def recover(settings: Settings, manifest: Manifest) -> Rebuilt | None:
 
 def rebuild_from_home(settings: Settings, manifest: Manifest) -> Rebuilt:
     from content_pipeline.dagster_runtime.instance import open_instance
-    from content_pipeline.dagster_runtime.rebuild import rebuild
+    from content_pipeline.dagster_runtime.manifest_rebuild import rebuild
 
     with open_instance(settings) as instance:
         return rebuild(instance, manifest)
@@ -42,7 +42,7 @@ def forget_in_dagster(settings: Settings) -> int:
     if not has_dagster_home(settings):
         return 0
     from content_pipeline.dagster_runtime.instance import open_instance
-    from content_pipeline.dagster_runtime.rebuild import forget_videos
+    from content_pipeline.dagster_runtime.manifest_rebuild import forget_videos
 
     with open_instance(settings) as instance:
         return forget_videos(instance)
