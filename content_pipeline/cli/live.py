@@ -27,8 +27,7 @@ NOT_ENDED = ("pending", "dirty")
 class LiveProgress:
     """The ETA counts bytes, so that one long recording weighs what it costs."""
 
-    def __init__(self, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        self._quiet = quiet
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._count = 0
         self._weights: Mapping[Path, int] = {}
@@ -66,7 +65,7 @@ class LiveProgress:
         """So many videos will end; `sizes` in bytes of those that are worked on, or None when all count alike."""
         self._count = number
         self._weights = {} if sizes is None else sizes
-        if not self._quiet and stderr().is_terminal and number:
+        if stderr().is_terminal and number:
             total = number if sizes is None else max(1, sum(sizes.values()))
             self._bars = _bars()
             self._bars.start()
@@ -112,8 +111,6 @@ class LiveProgress:
         self._bars.refresh()
 
     def _say(self, line: str) -> None:
-        if self._quiet:
-            return
         self._last_line_s = self._clock()
         if self._bars is not None:
             self._bars.console.print(line, markup=False)

@@ -57,6 +57,22 @@ class Watcher(Protocol):
     def ended(self, outcome: Outcome) -> None: ...
 
 
+class NullWatcher:
+    """Nobody watches."""
+
+    def expect(self, number: int, sizes: Mapping[Path, int] | None = None) -> None:
+        pass
+
+    def started(self, outcome: Outcome) -> None:
+        pass
+
+    def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None:
+        pass
+
+    def ended(self, outcome: Outcome) -> None:
+        pass
+
+
 def refused(path: Path, error: PipelineError) -> Outcome:
     return Outcome(path, status="failed", error_code=error.code, error=str(error), hint=error.hint)
 

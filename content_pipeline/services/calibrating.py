@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from content_pipeline.errors import (
 )
 from content_pipeline.execution.job_kinds import CALIBRATION
 from content_pipeline.execution.job_kinds.calibration import STAGE, Calibrated, applied_by, library_at
-from content_pipeline.execution.outcome import Outcome
+from content_pipeline.execution.outcome import NullWatcher, Outcome
 from content_pipeline.execution.rescue import current_job, rescue_orphans
 from content_pipeline.execution.single_job import execute_claimed
 from content_pipeline.execution.worker_identity import this_worker
@@ -111,22 +111,13 @@ class Calibrator:
 
 
 @dataclass(frozen=True)
-class _ProgressOnly:
+class _ProgressOnly(NullWatcher):
     """A watcher of one job, of whose start and end its caller knows."""
 
     progress: Progress
 
-    def expect(self, number: int, sizes: Mapping[Path, int] | None = None) -> None:
-        return None
-
-    def started(self, outcome: Outcome) -> None:
-        return None
-
     def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None:
         self.progress(stage, fraction)
-
-    def ended(self, outcome: Outcome) -> None:
-        return None
 
 
 def _why_not(job: Job) -> PipelineError:

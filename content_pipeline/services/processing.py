@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from content_pipeline.dagster_runtime.lost_manifest import describe_rebuilt, recover
 from content_pipeline.errors import EnvironmentalError, LibraryOffline, code_of, printable
-from content_pipeline.execution.outcome import Outcome, Watcher
+from content_pipeline.execution.outcome import NullWatcher, Watcher
 from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.library.scan import Scan
 from content_pipeline.manifest.database import Access
@@ -54,7 +53,7 @@ class ProcessingWatcher(Watcher, Protocol):
     def calibrated(self, outcome: CalibrationOutcome) -> None: ...
 
 
-class NoProgress:
+class NoProgress(NullWatcher):
     """Nobody watches."""
 
     def rebuilt(self, message: str) -> None:
@@ -64,18 +63,6 @@ class NoProgress:
         pass
 
     def calibrated(self, outcome: CalibrationOutcome) -> None:
-        pass
-
-    def expect(self, number: int, sizes: Mapping[Path, int] | None = None) -> None:
-        pass
-
-    def started(self, outcome: Outcome) -> None:
-        pass
-
-    def progressed(self, outcome: Outcome, stage: str, fraction: float) -> None:
-        pass
-
-    def ended(self, outcome: Outcome) -> None:
         pass
 
 

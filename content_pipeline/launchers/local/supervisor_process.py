@@ -74,7 +74,7 @@ def end_supervisor(supervisor: SupervisorInfo, number: signal.Signals = signal.S
 
 
 def _start(home: Path, idle_s: float) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "content_pipeline.cli", "worker", "--background", "--idle-seconds", str(idle_s)]
+    command = [sys.executable, "-m", "content_pipeline.launchers.local", "--idle-seconds", str(idle_s)]
     with private_file(_log(home)).open("ab") as output:
         return subprocess.Popen(
             command,
