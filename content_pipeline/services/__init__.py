@@ -1,0 +1,21 @@
+"""What a person can ask for: settings and a request in, a typed document out. The CLI, Dagster and scripts call it.
+
+- `processing.py`: process a folder, or what waits in the queue
+- `processor.py`: enqueues what a folder needs, and works on the queue
+- `outcome_recorder.py`: collects what became of each recording
+- `processing_document.py`: the same as a document
+- `planning.py`: what `process` would do and why, how long it would take, and whether there is room
+- `planner.py`: decides what is to be done in a folder, and writes it into the manifest
+- `recordings.py`: finds the recordings of a folder
+- `watching.py`: watched folders
+- `tuning.py`: thresholds of a library, tried out and applied
+- `calibrating.py`: the threshold of a library, found for somebody who waits
+- `evaluating.py`: measures a detector on labelled clips
+- `queueing.py`: jobs: look at them, retry, cancel, discard and resume them
+- `pauses.py`: why work waits, in words
+- `upkeep.py`: clear, prune, check, verify and rebuild
+- `configuration.py`: the settings in force, and where they came from
+- `health.py`: whether this machine can do the work
+- `results.py`: what was made so far, as tables
+- `document.py`: the base of all documents
+"""
