@@ -1,0 +1,122 @@
+"""Which launched runs may work: decided by the state of a real job in a manifest in SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from content_pipeline.errors import RetryPolicy
+from content_pipeline.execution.admission import WAITING, Admission, Admitted, Decision, NotYet
+from content_pipeline.execution.job_kinds.handler import Refused
+from content_pipeline.execution.launch import Launch
+from content_pipeline.execution.names import PROCESS_VIDEO, job_tag
+from content_pipeline.execution.worker_identity import this_worker
+from content_pipeline.manifest.job_filter import JobFilter
+from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, JobResult
+from content_pipeline.settings import Settings
+
+KEY = "game-0123456789ab"
+
+
+@pytest.fixture
+def job(manifest: Manifest) -> Job:
+    manifest.jobs.enqueue([JobRequest("/games/game.mp4", "/games", video_key=KEY)])
+    (job,) = manifest.jobs.list()
+    return job
+
+
+def admit(manifest: Manifest, launch: Launch) -> Decision:
+    return Admission(manifest, this_worker(), Settings(), lambda _: "a hash").admit(launch)
+
+
+def launch_of(job: Job, attempt: int = 1, worker: str | None = None) -> Launch:
+    return Launch("a run", PROCESS_VIDEO, KEY, job_tag=job_tag(job.job_id, attempt), worker=worker)
+
+
+def claimed(manifest: Manifest, job: Job) -> Job:
+    (found,) = manifest.jobs.claim(ClaimRequest(this_worker(), job_ids=[job.job_id]))
+    return found
+
+
+def succeed(manifest: Manifest, job: Job) -> None:
+    manifest.jobs.succeed(claimed(manifest, job).lease, JobResult(video_key=KEY))
+
+
+def fail(manifest: Manifest, job: Job) -> None:
+    failure = JobFailure("ffmpeg_failed", "it went wrong", RetryPolicy.TRANSIENT)
+    manifest.jobs.fail(claimed(manifest, job).lease, failure)
+
+
+def release(manifest: Manifest, job: Job) -> None:
+    manifest.jobs.release(claimed(manifest, job).lease, "handed over")
+
+
+def cancel(manifest: Manifest, job: Job) -> None:
+    manifest.jobs.cancel(JobFilter(job_ids=[job.job_id]))
+
+
+def remove(manifest: Manifest, job: Job) -> None:
+    manifest.jobs.clear(JobFilter(job_ids=[job.job_id]))
+
+
+def test_a_run_of_a_waiting_job_claims_it(manifest: Manifest, job: Job) -> None:
+    decision = admit(manifest, launch_of(job))
+    assert isinstance(decision, Admitted) and decision.job is not None
+    found = manifest.jobs.get(job.job_id)
+    assert (found.status, found.worker_id, found.config_hash) == (State.RUNNING, this_worker(), "a hash")
+
+
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        (claimed, "is being processed by run"),
+        (succeed, "is already succeeded"),
+        (cancel, "is already cancelled"),
+        (remove, "its job was removed"),
+        (release, "attempt 1 of the job"),
+    ],
+    ids=["it is running", "it succeeded", "it was cancelled", "it was removed", "the attempt was made by another run"],
+)
+def test_a_run_that_is_not_needed_any_more_is_refused_and_touches_nothing(
+    manifest: Manifest, job: Job, before: Callable[[Manifest, Job], object], why: str
+) -> None:
+    before(manifest, job)
+    jobs = manifest.jobs.list()
+    decision = admit(manifest, launch_of(job))
+    assert isinstance(decision, Refused) and decision.needless
+    assert why in decision.why
+    assert manifest.jobs.list() == jobs
+
+
+def test_a_run_that_lost_its_worker_goes_on_whatever_attempt_it_was(manifest: Manifest, job: Job) -> None:
+    release(manifest, job)
+    decision = admit(manifest, launch_of(job, attempt=1, worker="a worker that is gone"))
+    assert isinstance(decision, Admitted)
+
+
+def test_a_run_of_a_job_that_waits_for_its_retry_waits_too(manifest: Manifest, job: Job) -> None:
+    fail(manifest, job)
+    assert manifest.jobs.get(job.job_id).available_at > job.available_at
+    assert admit(manifest, launch_of(job, attempt=2)) == NotYet(WAITING)
+
+
+def test_a_run_by_hand_does_not_wait_for_the_retry(manifest: Manifest, job: Job) -> None:
+    fail(manifest, job)
+    decision = admit(manifest, Launch("a run", PROCESS_VIDEO, KEY))
+    assert isinstance(decision, Admitted) and decision.job is not None
+    assert decision.job.job_id == job.job_id
+
+
+def test_a_run_by_hand_beside_a_worker_is_refused_as_a_fault(manifest: Manifest, job: Job) -> None:
+    claimed(manifest, job)
+    decision = admit(manifest, Launch("a run", PROCESS_VIDEO, KEY))
+    assert isinstance(decision, Refused) and not decision.needless
+    assert "is already being processed" in decision.why
+
+
+def test_a_run_about_no_job_is_admitted_without_one(manifest: Manifest, job: Job) -> None:
+    assert admit(manifest, Launch("a run", "maintenance")) == Admitted(None)
+    assert manifest.jobs.get(job.job_id).status is State.PENDING
