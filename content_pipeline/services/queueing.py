@@ -118,11 +118,15 @@ class JobList(DocumentList[JobDocument]):
 
 
 class JobHistory(JobDocument):
-    """Everything about a job. `in_use`: of a calibration, whether the library still uses what it applied."""
+    """Everything about a job. `in_use`: of a calibration, whether the library still uses what it applied.
+
+    `asked`: what a person asked of it, a line each; a job that follows the settings has none.
+    """
 
     transitions: tuple[Transition, ...]
     attempts: tuple[Attempt, ...]
     in_use: bool
+    asked: tuple[str, ...]
 
 
 class Retried(Document):
@@ -205,7 +209,15 @@ def show(settings: Settings, name: str) -> JobHistory:
         transitions=tuple(manifest.jobs.history(job.job_id)),
         attempts=tuple(manifest.jobs.attempts(job.job_id)),
         in_use=applied is not None and applied.key == job.stage_keys.get("calibration"),
+        asked=_asked(job),
     )
+
+
+def _asked(job: Job) -> tuple[str, ...]:
+    """Of a kind that a newer version wrote, nobody here knows."""
+    from content_pipeline.execution.job_kinds import HANDLERS
+
+    return tuple(line for handler in HANDLERS if handler.kind == job.kind for line in handler.describe_request(job))
 
 
 def _find(manifest: Manifest, name: str) -> Job:

@@ -10,11 +10,9 @@ import click
 from content_pipeline.cli.live import audio_track
 from content_pipeline.cli.printing import describe_target, print_document, print_result
 from content_pipeline.cli.queue.options import queue_options, settings_with_note
-from content_pipeline.errors import BadSettings, hint_for, printable
-from content_pipeline.job_kinds import PROCESSING
+from content_pipeline.errors import hint_for, printable
 from content_pipeline.services import queueing
 from content_pipeline.services.queueing import STALE, JobHistory
-from content_pipeline.settings.job_options import JobOptions
 from content_pipeline.stages.calibration_document import CalibrationResults
 
 
@@ -43,25 +41,11 @@ def _lines(job: JobHistory) -> Iterator[str]:
     if job.error_code is not None:
         yield f"last error ({job.error_code}): {job.last_error}"
         yield f"what to do: {hint_for(job.error_code)}"
-    yield from _request(job)
+    yield from job.asked
     yield from _results(job)
     for one in job.transitions:
         error = f"  [{one.error_snippet}]" if one.error_snippet else ""
         yield f"{one.timestamp:%Y-%m-%d %H:%M:%S}  {one.from_state} -> {one.to_state}: {one.reason}{error}"
-
-
-def _request(job: JobHistory) -> Iterator[str]:
-    """What a command asked of it; a job that follows the settings has nothing to say."""
-    if job.kind == PROCESSING and job.options is not None:
-        try:
-            options = JobOptions.from_json(job.options)
-        except BadSettings as error:
-            yield str(error)
-            return
-        values = ", ".join(f"{key} {value}" for key, value in options.settings.items())
-        yield f"asked for: output folder {printable(options.output_dir)}; {values if values else 'default settings'}"
-    if job.force_id is not None:
-        yield "forced: nothing older is reused"
 
 
 def _results(job: JobHistory) -> Iterator[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-MEDIAN_BINS = 31
+MEDIAN_WIDTH = 31
 # Both engines agree to this part of the loudest value: ours takes medians of codes with nine bits of mantissa.
 TOLERANCE = 2e-3
 
@@ -35,10 +35,21 @@ def librosa_curves(samples: Floats, hpss_margin: tuple[float, float]) -> Curves:
         return Curves(*(np.zeros(1, np.float32) for _ in CURVE_NAMES))
     samples = np.clip(samples, -LOUDEST_SAMPLE, LOUDEST_SAMPLE)
     spectrum = librosa.stft(samples, n_fft=FRAME_SAMPLES, hop_length=HOP_SAMPLES, pad_mode="constant")
-    percussive = librosa.decompose.hpss(spectrum, margin=hpss_margin)[1]
+    percussive = _percussive(spectrum, hpss_margin)
     sound = librosa.istft(percussive, hop_length=HOP_SAMPLES, n_fft=FRAME_SAMPLES, length=len(samples))
     broadband, punch = _noise_levels(np.abs(spectrum) ** 2)
     return Curves(percussive=_rms(sound), rms=_rms(samples), broadband=broadband, punch=punch)
+
+
+def _percussive(spectrum: NDArray[np.complex64], hpss_margin: tuple[float, float]) -> NDArray[np.complex64]:
+    """The percussive part; a few frames are mirrored first, because scipy's median goes wrong where its window is wider."""
+    import librosa
+
+    frames = spectrum.shape[1]
+    mirrored = MEDIAN_WIDTH if frames < MEDIAN_WIDTH else 0
+    padded = np.pad(spectrum, ((0, 0), (mirrored, mirrored)), mode="symmetric")
+    part: NDArray[np.complex64] = librosa.decompose.hpss(padded, margin=hpss_margin)[1]
+    return part[:, mirrored : mirrored + frames]
 
 
 def _rms(samples: Floats) -> Floats:
@@ -53,7 +64,7 @@ def _noise_levels(power: Floats) -> tuple[Floats, Floats]:
     import librosa
     from scipy.ndimage import median_filter
 
-    noise = np.minimum(power, median_filter(power, size=(MEDIAN_BINS, 1), mode="reflect"))
+    noise = np.minimum(power, median_filter(power, size=(MEDIAN_WIDTH, 1), mode="reflect"))
     window = librosa.filters.get_window("hann", FRAME_SAMPLES)
     scale = 2 / (FRAME_SAMPLES * float(np.square(window).sum()) * NOISE_SHARE)
     whole, body = power.sum(axis=0), power[BODY].sum(axis=0)
