@@ -42,7 +42,7 @@ def librosa_curves(samples: Floats, hpss_margin: tuple[float, float]) -> Curves:
 
 
 def _percussive(spectrum: NDArray[np.complex64], hpss_margin: tuple[float, float]) -> NDArray[np.complex64]:
-    """The percussive part; a few frames are mirrored first, because scipy's median goes wrong where its window is wider."""
+    """The percussive part. A few frames are mirrored first: scipy's median goes wrong where its window is wider."""
     import librosa
 
     frames = spectrum.shape[1]
