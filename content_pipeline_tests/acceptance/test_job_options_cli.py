@@ -144,7 +144,7 @@ def test_a_force_survives_a_kill_and_repeats_nothing(
 
     if command == "process":
         row = process(library, cwd=tmp_path)
-        assert "forced" in row["why"]
+        assert "with --force" in row["why"]
     else:
         (row,) = run("queue", "process", cwd=tmp_path)["videos"]
     assert row["status"] == "succeeded"
