@@ -42,7 +42,10 @@ def tune(
     assignments: tuple[str, ...],
     **given: Any,
 ) -> int:
-    """Show what each threshold would pick from a library, using cached curves. Decodes and renders nothing."""
+    """Show what each threshold would pick from a library, using cached curves. Decodes and renders nothing.
+
+    Without --apply only the table is kept, as an artifact in the state folder, so that the next call is fast.
+    """
     if wants_apply and wants_reset:
         raise click.UsageError("--apply and --reset cannot be used together")
     settings = resolve(config_file, state_dir, assignments, _as_settings(given)).settings

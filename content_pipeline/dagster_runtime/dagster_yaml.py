@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from importlib import resources
 from pathlib import Path
 
+from content_pipeline.settings import Settings
+from content_pipeline.settings.value_types import expand_home
 from content_pipeline.system.atomic_write import write_atomically
 
 NAME = "dagster.yaml"
@@ -27,6 +30,12 @@ EARLIER_VERSIONS = frozenset(
 )
 
 _MOVED = re.compile(rb"(?<![\w.])(?:" + b"|".join(map(re.escape, MOVED_MODULES)) + rb")(?![\w.])")
+
+
+def home_path(settings: Settings) -> Path:
+    """Dagster's home: `DAGSTER_HOME` if the person set it, else a folder of our state."""
+    named = os.environ.get("DAGSTER_HOME")
+    return expand_home(Path(named)) if named else settings.state_dir.absolute() / "dagster"
 
 
 def provide_dagster_yaml(home: Path) -> None:

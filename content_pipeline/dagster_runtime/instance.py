@@ -9,8 +9,10 @@ from pathlib import Path
 
 import dagster as dg
 
-from content_pipeline.dagster_runtime.dagster_yaml import provide_dagster_yaml
+from content_pipeline.dagster_runtime.dagster_yaml import NAME as DAGSTER_YAML
+from content_pipeline.dagster_runtime.dagster_yaml import home_path, provide_dagster_yaml
 from content_pipeline.dagster_runtime.private_api import instance_ref
+from content_pipeline.dagster_runtime.storage import SqliteRecords, examine_records
 from content_pipeline.errors import (
     BadSettings,
     DagsterHomeBroken,
@@ -25,9 +27,8 @@ from content_pipeline.system.private_files import private_folder, state_folder
 
 
 def dagster_home(settings: Settings) -> Path:
-    """`DAGSTER_HOME` if the person set it, else a folder of our state, made on first use."""
-    named = os.environ.get("DAGSTER_HOME")
-    home = Path(named) if named else settings.state_dir.absolute() / "dagster"
+    """Dagster's home, made on first use."""
+    home = home_path(settings)
     if any(mark in str(home) for mark in "?%#"):
         raise BadSettings(f"`state_dir`: Dagster cannot keep its records in {printable(home)}; avoid ?, % and #")
     try:
@@ -44,7 +45,7 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
     home = dagster_home(settings)
     try:
         with _named(home):
-            changed_ns = (home / "dagster.yaml").stat().st_mtime_ns
+            changed_ns = (home / DAGSTER_YAML).stat().st_mtime_ns
             instance = dg.DagsterInstance.from_ref(instance_ref(home, changed_ns))
         instance.has_dynamic_partition(VIDEO_PARTITIONS, "any")  # says now whether the records can be read
     except OSError as error:
@@ -58,6 +59,21 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
             f"Dagster's records in {printable(home)} cannot be used: {_first_line(error)}"
         ) from error
     return instance
+
+
+def examine_home(settings: Settings) -> str:
+    """What there is to say of Dagster's home, without changing anything in it; raises what is wrong with it."""
+    home = home_path(settings)
+    with _named(home):
+        try:
+            storage = instance_ref(home, (home / DAGSTER_YAML).stat().st_mtime_ns).storage_data
+        except Exception as error:
+            raise DagsterHomeBroken(f"{printable(home / DAGSTER_YAML)} cannot be used: {_first_line(error)}") from error
+    if storage is None or storage.class_name != SqliteRecords.__name__:
+        kept_by = "Dagster's own defaults" if storage is None else f"{storage.module_name}.{storage.class_name}"
+        return f"home {printable(home)}; its records, kept by {kept_by}, were not looked at"
+    examine_records(home)
+    return f"home {printable(home)}"
 
 
 @contextmanager

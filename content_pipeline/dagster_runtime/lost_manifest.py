@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from content_pipeline.dagster_runtime.dagster_yaml import NAME as DAGSTER_YAML
+from content_pipeline.dagster_runtime.dagster_yaml import home_path
 from content_pipeline.errors import counted
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.settings import Settings
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 def has_dagster_home(settings: Settings) -> bool:
     """Whether Dagster has records here; asking for them would make the folder."""
-    named = os.environ.get("DAGSTER_HOME")
-    home = Path(named) if named else settings.state_dir.absolute() / "dagster"
-    return (home / "dagster.yaml").exists()
+    return (home_path(settings) / DAGSTER_YAML).exists()
 
 
 def recover(settings: Settings, manifest: Manifest) -> Rebuilt | None:

@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +26,7 @@ from dagster import DagsterInstance, StringSource
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.compressed_events import compress_events
 from content_pipeline.dagster_runtime.records_damage import expect_database, forget_log, named_failures
+from content_pipeline.manifest.read_only import connect_read_only
 from content_pipeline.manifest.sqlite import FileIdentity, identity_of, on_network_filesystem, set_journal
 from content_pipeline.system.private_files import private_file, private_folder
 
@@ -38,6 +39,7 @@ SQLITE_VERSION: str = sqlite.sqlite_version
 BUSY_TIMEOUT_S = 30
 INCREMENTAL = 2  # pages that are free are given back when they are asked for
 PAGES_AT_A_TIME = 500
+HISTORY, SCHEDULES = "history", "schedules"  # folders, named as stock Dagster names them
 KEPT, AT_MOST = 2, 64  # connections of one process: the UI asks from many threads
 
 Opened = TypeVar("Opened")
@@ -186,7 +188,7 @@ class SqliteRecords(internals.DagsterStorage, internals.ConfigurableClass):
     """What `dagster.yaml` names. Every process opens its own."""
 
     def __init__(self, base_dir: str, inst_data: internals.ConfigurableClassData | None = None) -> None:
-        history, schedules = Path(base_dir) / "history", Path(base_dir) / "schedules"
+        history, schedules = Path(base_dir) / HISTORY, Path(base_dir) / SCHEDULES
         self._inst_data = inst_data
         self._runs = _opened(history, "runs", KeptRuns, lambda: KeptRuns.from_local(str(history)))
         self._schedules = _opened(
@@ -263,6 +265,17 @@ def _shrink(url: str) -> None:
         for _ in range(0, free, PAGES_AT_A_TIME) if mode == INCREMENTAL else ():
             database.execute(f"PRAGMA incremental_vacuum({PAGES_AT_A_TIME})").fetchall()
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # as far as readers let it
+
+
+def examine_records(base_dir: Path) -> None:
+    """Raises what is wrong with the databases that are there. Only looks: see `manifest.read_only`."""
+    for folder, name in ((HISTORY, "runs"), (HISTORY, "event_log"), (SCHEDULES, "schedules")):
+        path, ready = base_dir / folder / f"{name}.db", base_dir / folder / f".{name}.ready"
+        if not path.exists() or not ready.exists():  # made, or finished, by the next command that needs it
+            continue
+        expect_database(path)
+        with named_failures(path), closing(connect_read_only(path, sqlite)) as connection:
+            connection.execute("SELECT 1 FROM alembic_version").fetchone()
 
 
 def _opened(folder: Path, name: str, known: Callable[[str], Opened], new: Callable[[], Opened]) -> Opened:

@@ -20,7 +20,14 @@ from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseReadOnly,
 from content_pipeline.manifest.counts import write_counts
 from content_pipeline.manifest.database_errors import first_line, name_failure
 from content_pipeline.manifest.database_owner import Holds, damaged, look_at_file, look_at_schema
-from content_pipeline.manifest.sqlite import BUSY_TIMEOUT_MS, FileIdentity, file_of, is_file, sqlite_engine
+from content_pipeline.manifest.sqlite import (
+    BUSY_TIMEOUT_MS,
+    FileIdentity,
+    file_of,
+    is_file,
+    read_only_engine,
+    sqlite_engine,
+)
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
 from content_pipeline.manifest.write_queue import wait_to_write
 from content_pipeline.settings.database_url import DatabaseUrl, is_harmless, masked
@@ -47,7 +54,8 @@ def open_engine(url: DatabaseUrl | str, access: Access = Access.MAKE) -> sa.Engi
     """
     parsed = _parsed(url)
     if parsed.get_backend_name() == "sqlite":
-        engine = sqlite_engine(parsed, make_folder=access is Access.MAKE)
+        reads = access is Access.READ
+        engine = read_only_engine(parsed) if reads else sqlite_engine(parsed, make_folder=access is Access.MAKE)
     else:
         engine = _postgres_engine(parsed)
     _engines.add(engine)

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
 from content_pipeline.errors import BadSettings, printable
+from content_pipeline.manifest.read_only import connect_read_only
 from content_pipeline.system.private_files import private_folder
 
 FileIdentity = tuple[int, int]
@@ -27,23 +28,34 @@ NETWORK_FILESYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "cep
 
 
 def sqlite_engine(url: sa.URL, make_folder: bool = True) -> sa.Engine:
-    if url.database in (None, "", ":memory:"):
-        raise BadSettings("`db` must be a file: a manifest in memory would be lost, and no other process could see it")
-    database = Path(str(url.database))
+    database = _database_file(url)
     try:
         if make_folder:
             private_folder(database.parent)
     except OSError as error:
         raise BadSettings(f"{printable(database)} cannot be used as the manifest: {error.strerror}") from error
+    engine = sa.create_engine(url, poolclass=QueuePool, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+    sa.event.listen(engine, "connect", _set_pragmas)
+    return engine
+
+
+def read_only_engine(url: sa.URL) -> sa.Engine:
+    """For commands that only look. No connection is kept: each sees the file, and its journal, as they are then."""
+    database = _database_file(url)
+    return sa.create_engine(url, poolclass=NullPool, creator=lambda: connect_read_only(database))
+
+
+def _database_file(url: sa.URL) -> Path:
+    if url.database in (None, "", ":memory:"):
+        raise BadSettings("`db` must be a file: a manifest in memory would be lost, and no other process could see it")
+    database = Path(str(url.database))
     if on_network_filesystem(database):
         warnings.warn(
             f"the manifest {printable(database)} is on a network file system, where SQLite's locks cannot be trusted; "
             "put it on a local disk, or use Postgres",
-            stacklevel=3,
+            stacklevel=4,
         )
-    engine = sa.create_engine(url, poolclass=QueuePool, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
-    sa.event.listen(engine, "connect", _set_pragmas)
-    return engine
+    return database
 
 
 def memory_engine(copy_of: Path | None = None) -> sa.Engine:
@@ -51,7 +63,7 @@ def memory_engine(copy_of: Path | None = None) -> sa.Engine:
     engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
     sa.event.listen(engine, "connect", lambda connection, _: setattr(connection, "isolation_level", None))
     if copy_of is not None:
-        with engine.connect() as connection, closing(sqlite3.connect(copy_of)) as original:
+        with engine.connect() as connection, closing(connect_read_only(copy_of)) as original:
             into: Any = connection.connection.driver_connection
             original.backup(into)
     return engine

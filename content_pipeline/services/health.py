@@ -126,10 +126,9 @@ def _manifest(settings: Settings) -> tuple[Judgement, str]:
 def _dagster(settings: Settings) -> tuple[Judgement, str]:
     import dagster
 
-    from content_pipeline.dagster_runtime.instance import dagster_home, open_instance
+    from content_pipeline.dagster_runtime.instance import examine_home
     from content_pipeline.dagster_runtime.lost_manifest import has_dagster_home
 
     if not has_dagster_home(settings):
         return "ok", f"{dagster.__version__}, no records yet; `content-ai process` makes them"
-    open_instance(settings).dispose()
-    return "ok", f"{dagster.__version__}, home {dagster_home(settings)}"
+    return "ok", f"{dagster.__version__}, {examine_home(settings)}"

@@ -90,8 +90,11 @@ def test_only_what_this_version_makes_otherwise_is_computed_again_and_once(proje
 
 def test_an_unedited_dagster_yaml_is_replaced_and_an_edited_one_is_mended(project: Path) -> None:
     path = project / ".content-ai" / "dagster" / "dagster.yaml"
-    path.write_text(path.read_text() + "\n# mine\n")
+    edited = path.read_text() + "\n# mine\n"
+    path.write_text(edited)
     assert content_ai("doctor", cwd=project).returncode == 0
+    assert path.read_text() == edited  # the doctor only looks
+    assert content_ai("queue", "rebuild", cwd=project).returncode == 0
     assert path.read_text() == shipped("dagster.yaml").read_text() + "\n# mine\n"
     (kept,) = path.parent.glob("dagster.yaml.*.bak")
     path.write_text(kept.read_text().removesuffix("\n# mine\n"))
