@@ -242,6 +242,13 @@ def forget_partitions(instance: dg.DagsterInstance, name: str) -> int:
     return len(keys)
 
 
+def insert_partitions(connection: sa.Connection, name: str, keys: Collection[str]) -> None:
+    """Into SQLite; those that are there already stay as they are."""
+    if keys:
+        rows = [{"partitions_def_name": name, "partition": key} for key in keys]
+        connection.execute(DynamicPartitionsTable.insert().prefix_with("OR IGNORE"), rows)
+
+
 def _remote_origin(job_name: str) -> RemoteJobOrigin:
     target = LoadableTargetOrigin(executable_path=sys.executable, module_name=MODULE, working_directory=str(Path.cwd()))
     location = ManagedGrpcPythonEnvCodeLocationOrigin(loadable_target_origin=target, location_name=CODE_LOCATION)

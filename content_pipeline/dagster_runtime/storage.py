@@ -14,7 +14,7 @@ import fcntl
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -164,6 +164,13 @@ class KeptEvents(internals.ConsolidatedSqliteEventLogStorage):
                     return False
             self._tables.add(table_name)
         return True
+
+    def add_dynamic_partitions(self, partitions_def_name: str, partition_keys: Sequence[str]) -> None:
+        """In one statement, as Dagster does on Postgres. Stock SQLite asks first which are new, and fails when another
+        process adds one of them meanwhile."""
+        self._check_partitions_table()
+        with self._connect() as connection:
+            internals.insert_partitions(connection, partitions_def_name, partition_keys)
 
     def watch(self, run_id: str, cursor: str | None, callback: Callable[..., Any]) -> None:
         if self._watcher is None:

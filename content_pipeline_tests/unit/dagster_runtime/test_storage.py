@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,20 @@ def test_many_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> Non
     wanted = {f"w{writer}-{number}" for writer in range(4) for number in range(30)}
     assert [writer.exitcode for writer in writers] == [0] * 4
     assert set(SqliteRecords(str(tmp_path)).run_storage.get_cursor_values(wanted)) == wanted
+
+
+def test_the_same_partition_can_be_added_by_several_at_once(tmp_path: Path) -> None:
+    keys = [f"video-{number}" for number in range(100)]
+    together = threading.Barrier(4, timeout=60)
+
+    def add(_number: int) -> None:
+        events = SqliteRecords(str(tmp_path)).event_log_storage
+        for key in keys:
+            together.wait()
+            events.add_dynamic_partitions("videos", [key])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(4)))
+    events = SqliteRecords(str(tmp_path)).event_log_storage
+    events.add_dynamic_partitions("videos", [])
+    assert sorted(events.get_dynamic_partitions("videos")) == sorted(keys)
