@@ -9,6 +9,7 @@ import click
 from content_pipeline.cli.options import resolve
 from content_pipeline.cli.printing import print_note, print_result
 from content_pipeline.settings import Settings
+from content_pipeline.settings.value_types import expand_home
 
 
 @click.command()
@@ -21,7 +22,7 @@ def demo(folder: str) -> int:
     from content_pipeline.cli.process import run_process
     from content_pipeline.services.processing import ProcessRequest
 
-    home = Path(folder)
+    home = expand_home(Path(folder))
     recording = home / "recordings" / "bangs.mp4"
     if not recording.exists():
         print_note(f"Making a recording: {recording}")

@@ -11,6 +11,7 @@ from content_pipeline.cli.printing import counted, print_document, print_note, p
 from content_pipeline.errors import printable
 from content_pipeline.services import evaluating
 from content_pipeline.services.evaluating import EvaluationDocument, Measures
+from content_pipeline.settings.value_types import expand_home
 
 MOST_GAIN_DB = 120.0
 MEASURES = ("event_precision", "event_recall", "event_f1", "time_f1", "false_events_quiet", "montage_share")
@@ -57,8 +58,9 @@ def evaluate(
     labels file cannot be used; 1: a clip cannot be read.
     """
     settings = resolve(config_file, state_dir, assignments, {"detection.preset": preset}).settings
-    print_note(f"Measuring the sound of {counted(evaluating.count_clips(Path(labels)), 'clip')}")
-    document = evaluating.evaluate(settings, Path(labels), gain_db)
+    labels_file = expand_home(Path(labels))
+    print_note(f"Measuring the sound of {counted(evaluating.count_clips(labels_file), 'clip')}")
+    document = evaluating.evaluate(settings, labels_file, gain_db)
     print_document(document) if as_json else _print(document)
     return 0
 

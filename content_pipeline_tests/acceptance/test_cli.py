@@ -168,6 +168,24 @@ def test_settings_are_shown_with_their_origin(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["content-ai.toml"], "looking made a manifest"
 
 
+def test_a_tilde_is_the_home_folder_for_every_command(tmp_path: Path, samples_folder: Path) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    for folder in (home, elsewhere):
+        folder.mkdir()
+    env = {"HOME": str(home), "DAGSTER_HOME": "~/dagster"}
+    done = content_ai("demo", "--folder=~/demo", cwd=elsewhere, env=env)
+    assert done.returncode == 0, done.stderr
+    assert (home / "demo" / "montages" / "bangs.mp4").is_file()
+    assert (home / "dagster" / "dagster.yaml").is_file()
+    assert f"home {home}/dagster" in content_ai("doctor", cwd=elsewhere, env=env).stdout
+    clip = samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),))
+    shutil.copy(clip, home / "clip.mp4")
+    (home / "labels.json").write_text('{"clips": [{"file": "clip.mp4", "fights": [[2, 3]]}]}')
+    done = content_ai("evaluate", "--labels=~/labels.json", cwd=elsewhere, env=env)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in elsewhere.iterdir()] == [".content-ai"]
+
+
 def test_the_doctor_finds_this_machine_well(tmp_path: Path) -> None:
     done = content_ai("doctor", "--json", cwd=tmp_path)
     findings = json.loads(done.stdout)
