@@ -17,6 +17,7 @@ from content_pipeline.errors import (
     name_database_error,
     printable,
 )
+from content_pipeline.system.read_beginning import read_beginning
 
 try:
     from pysqlite3 import Error as SqliteError
@@ -40,8 +41,7 @@ def broken(path: Path, why: str) -> DagsterHomeBroken:
 def expect_database(path: Path) -> None:
     """Of a file that was a database once. An empty one would pass for a database without tables."""
     try:
-        with path.open("rb") as file:
-            begins = file.read(len(MAGIC))
+        begins = read_beginning(path, len(MAGIC))
     except FileNotFoundError:
         return  # deleted in this moment: it is made anew when it is used
     if begins != MAGIC:

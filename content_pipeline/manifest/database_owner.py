@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import BadSettings, ForeignDatabase, ManifestDamaged, printable
 from content_pipeline.manifest.write_queue import ticket_file
+from content_pipeline.system.read_beginning import read_beginning
 
 APPLICATION_ID = int.from_bytes(b"CAIq")
 
@@ -100,8 +101,7 @@ def _header(path: Path) -> bytes | None:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             raise ForeignDatabase(f"{printable(path)} is no file")
-        with path.open("rb") as file:
-            return file.read(_HEADER_BYTES) if status.st_size else None
+        return read_beginning(path, _HEADER_BYTES) if status.st_size else None
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from content_pipeline.system.read_beginning import read_beginning
+
 BUSY_TIMEOUT_S = 60
 CONNECT_TRIES = 5
 _JOURNAL_BYTE, _WAL = 18, 2  # of the header: by which kind of journal the file is to be read
@@ -52,8 +54,7 @@ def _connect(path: Path, library: Any) -> Any:
 
 
 def _has_log(path: Path) -> bool:
-    with path.open("rb") as file:
-        header = file.read(_JOURNAL_BYTE + 1)
+    header = read_beginning(path, _JOURNAL_BYTE + 1)
     return len(header) > _JOURNAL_BYTE and header[_JOURNAL_BYTE] == _WAL
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -110,3 +112,16 @@ def test_the_same_partition_can_be_added_by_several_at_once(tmp_path: Path) -> N
     events = SqliteRecords(str(tmp_path)).event_log_storage
     events.add_dynamic_partitions("videos", [])
     assert sorted(events.get_dynamic_partitions("videos")) == sorted(keys)
+
+
+def test_opening_the_records_again_keeps_the_locks_on_them(tmp_path: Path) -> None:
+    """Without them another process takes itself for the only one, and may remove the log that is written to."""
+    path = tmp_path / "history" / "event_log.db"
+    events = SqliteRecords(str(tmp_path)).event_log_storage
+    events.add_dynamic_partitions("videos", ["a"])
+    SqliteRecords(str(tmp_path))
+    code = (
+        f"import sys, {sqlite.__name__} as s; s.connect(sys.argv[1], timeout=0).execute('PRAGMA journal_mode=delete')"
+    )
+    alone = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=False)
+    assert "database is locked" in alone.stderr
