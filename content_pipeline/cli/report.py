@@ -11,7 +11,7 @@ from rich.text import Text
 
 from content_pipeline.cli.live import details
 from content_pipeline.cli.main import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_SOME_FAILED
-from content_pipeline.cli.printing import counted, print_document, print_error, print_note, print_result, stdout
+from content_pipeline.cli.printing import counted, print_document, print_error, print_note, print_result
 from content_pipeline.errors import hint_for, printable
 from content_pipeline.services.pauses import describe_scope
 from content_pipeline.services.processing_document import (
@@ -65,12 +65,10 @@ def _print_report(document: ProcessingDocument, only_enqueued: bool) -> None:
 
 
 def _print_table(videos: Sequence[VideoOutcome], folders: Sequence[Path]) -> None:
-    """On a terminal everything; elsewhere a line told of each success already."""
-    shown = sorted((video for video in videos if stdout().is_terminal or video.status != "succeeded"), key=_interest)
-    if shown:
-        print_result(_table(shown[:MOST_ROWS], folders))
-    if len(shown) > MOST_ROWS:
-        print_result(f"… and {len(shown) - MOST_ROWS} more; --json lists all.")
+    """Also where output is piped: the lines that told of each video before went to stderr."""
+    print_result(_table(sorted(videos, key=_interest)[:MOST_ROWS], folders))
+    if len(videos) > MOST_ROWS:
+        print_result(f"… and {len(videos) - MOST_ROWS} more; --json lists all.")
 
 
 def _interest(video: VideoOutcome) -> int:
@@ -104,7 +102,7 @@ def _montage(video: VideoOutcome, folders: Sequence[Path]) -> str:
         return ""
     path = Path(video.montage)
     name = printable(path.name if [path.parent] == folders else path)
-    return name if video.copy_of is None else f"{name} (shared with {printable(video.copy_of)})"
+    return name if video.copy_of is None else f"{name} (shared with {printable(video.copy_of)}: the same recording)"
 
 
 def _totals(totals: ProcessingTotals, only_enqueued: bool) -> str:

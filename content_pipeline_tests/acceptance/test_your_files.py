@@ -140,7 +140,7 @@ def test_names_are_the_recordings_and_copies_are_said_to_be_copies(home: Home) -
         "solo: 1?.mp4": None,
     }
     told = content_ai("process", "-i", home.library, "--recursive", cwd=home.folder, env={"COLUMNS": "300"}).stdout
-    assert f"{expected} (a copy of {home.library / first_of_two})" in told
+    assert f"{expected} (shared with {home.library / first_of_two}: the same recording)" in told
     assert f"{keys['b/Game.mp4']}.mp4" in told
 
 
