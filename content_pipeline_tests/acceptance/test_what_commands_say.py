@@ -157,12 +157,12 @@ def test_the_queue_counts_its_videos_from_one_to_all(library: Path, tmp_path: Pa
     assert [line.split()[0] for line in one.stderr.splitlines()] == ["[1/1]"]
 
 
-def test_successes_are_listed_at_the_end_on_a_terminal_only(library: Path, tmp_path: Path) -> None:
+def test_every_video_is_listed_at_the_end_failures_first(library: Path, tmp_path: Path) -> None:
     (library / "bad.mp4").write_text("no video")
     os.utime(library / "bad.mp4", (1, 1))
     piped = content_ai("process", "-i", library, cwd=tmp_path, env={"COLUMNS": "200"})
     rows = [line.split()[0] for line in piped.stdout.splitlines() if ".mp4 " in line]
-    assert rows == ["bad.mp4"]
+    assert rows == ["bad.mp4", "game.mp4"]
     assert "1 succeeded, 1 failed" in piped.stdout
     shutil.copy2(library / "game.mp4", library / "same.mp4")
     _, said = on_a_terminal("process", "-i", library, cwd=tmp_path, with_results=True)
