@@ -264,11 +264,20 @@ def to_mono(frame: av.AudioFrame) -> Samples:
     return np.clip(mono, -1, 1, out=mono)
 
 
+_PLANAR = {"fltp": "f4", "dblp": "f8", "s16p": "i2", "s32p": "i4", "s64p": "i8", "u8p": "u1"}
+
+
 def _channels(frame: av.AudioFrame) -> list[Samples]:
-    if frame.format.name == "fltp":  # what most decoders put out needs no copy
-        return [np.frombuffer(memoryview(plane), np.float32, frame.samples) for plane in frame.planes]
-    values = frame.to_ndarray()
-    channels = values if frame.format.is_planar else values.reshape(-1, frame.layout.nb_channels).T
+    count = frame.layout.nb_channels
+    if frame.format.is_planar:
+        # With more than eight channels PyAV finds planes behind the last one, whose memory is somebody else's.
+        kind = _PLANAR[frame.format.name]
+        planes = [np.frombuffer(memoryview(plane), kind, frame.samples) for plane in frame.planes[:count]]
+        if kind == "f4":  # what most decoders put out needs no copy
+            return planes
+        channels = np.stack(planes)
+    else:
+        channels = frame.to_ndarray().reshape(-1, count).T
     if channels.dtype.kind in "iu":
         full_scale = np.float32(2 ** (8 * channels.dtype.itemsize - 1))
         middle = np.float32(0) if channels.dtype.kind == "i" else full_scale
