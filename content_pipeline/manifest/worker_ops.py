@@ -19,6 +19,9 @@ from content_pipeline.manifest.schema import attempts, job_items
 from content_pipeline.manifest.statements import clean
 from content_pipeline.manifest.transitions import CODE_LENGTH, ERROR_LENGTH, FULL_BUDGET, NO_LEASE, end_attempt, move
 
+# Why a job that has just succeeded is to be done again.
+OTHER_OPTIONS = "asked for with other options while it ran"
+
 
 def report_progress(tx: Transaction, lease: Lease, progress: dict[str, Any]) -> None:
     fenced_job(tx, lease)
@@ -46,7 +49,7 @@ def succeed(tx: Transaction, lease: Lease, result: JobResult, claimed: Job | Non
     if not as_asked:
         done = replace(job, status=State.SUCCEEDED)
         again = {**FULL_BUDGET, "available_at": tx.now}
-        move(tx, [done], Move.MARK_DIRTY, "asked for with other options while it ran", again)
+        move(tx, [done], Move.MARK_DIRTY, OTHER_OPTIONS, again)
 
 
 def fail(tx: Transaction, lease: Lease, failure: JobFailure, random: Callable[[], float]) -> RetryDecision:
