@@ -8,5 +8,6 @@
 - `child_process.py`: forked children: messages, limits, death with the parent
 - `parallel_map.py`: `map` in a few forked processes
 - `process_identity.py`: which process is which, across machines and containers
+- `read_beginning.py`: the first bytes of a database file, without losing the locks on it
 - `stack_dump.py`: where a process hangs
 """
