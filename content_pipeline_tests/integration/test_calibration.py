@@ -507,7 +507,7 @@ def test_a_calibration_that_waits_is_delivered_by_a_run_with_what_was_asked_of_i
         assert due_runs(launched.settings, instance, datetime.now(UTC), handlers.CALIBRATION) == []
 
 
-def test_without_a_wish_the_asset_makes_the_table_and_says_why_nothing_is_applied(launched: LaunchedProject) -> None:
+def test_without_a_target_the_asset_makes_the_table_and_says_why_nothing_is_applied(launched: LaunchedProject) -> None:
     assert launched.ends(launch(launched)) is dg.DagsterRunStatus.SUCCESS
     said = materialized(launched)
     assert said["applied"].startswith("no: no target is set")
