@@ -15,8 +15,8 @@ import dagster as dg
 import pytest
 
 from content_pipeline.cli.main import EXIT_USAGE
-from content_pipeline.dagster_runtime.dispatch import OPEN
 from content_pipeline.dagster_runtime.instance import open_instance
+from content_pipeline.defs.sensors.dispatch_jobs import OPEN
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job

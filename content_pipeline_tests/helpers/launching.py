@@ -14,10 +14,10 @@ import dagster as dg
 import pytest
 
 from content_pipeline.dagster_runtime import private_api as internals
-from content_pipeline.dagster_runtime.dispatch import due_runs
 from content_pipeline.dagster_runtime.instance import dagster_home
 from content_pipeline.dagster_runtime.names import JOB_TAG
 from content_pipeline.definitions import build_definitions
+from content_pipeline.defs.sensors.dispatch_jobs import due_runs
 from content_pipeline.execution.names import PROCESS_VIDEO
 from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
 from content_pipeline.launchers.local.supervisor_lock import SupervisorLock

@@ -17,9 +17,9 @@ import dagster as dg
 import pytest
 
 from content_pipeline.dagster_runtime import private_api as internals
-from content_pipeline.dagster_runtime.dispatch import due_runs
 from content_pipeline.dagster_runtime.names import JOB_TAG
 from content_pipeline.definitions import build_definitions
+from content_pipeline.defs.sensors.dispatch_jobs import due_runs
 from content_pipeline.errors import (
     BadSettings,
     BeingCalibrated,

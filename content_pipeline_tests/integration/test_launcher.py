@@ -14,8 +14,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from content_pipeline.dagster_runtime.dispatch import due_runs
 from content_pipeline.dagster_runtime.names import JOB_TAG, PARENT_RUN_TAG
+from content_pipeline.defs.sensors.dispatch_jobs import due_runs
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.launchers.local.reconcile import reconcile
 from content_pipeline.launchers.local.supervisor_process import ensure_supervisor

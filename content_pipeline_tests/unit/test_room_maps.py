@@ -10,7 +10,8 @@ import content_pipeline
 PACKAGE = Path(content_pipeline.__file__).parent
 ROOMS = [path.parent for name in ("media", "system") for path in sorted((PACKAGE / name).rglob("__init__.py"))]
 ROOMS += [
-    PACKAGE / name for name in ("execution", "launchers", "launchers/local", "dagster_runtime", "services", "cli")
+    PACKAGE / name
+    for name in ("execution", "launchers", "launchers/local", "dagster_runtime", "services", "cli", "defs/sensors")
 ]
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from content_pipeline.dagster_runtime.dispatch import MOST_VAIN_RUNS, WINDOW, DueRun, due_runs, is_quiet
 from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY, JOB_TAG
+from content_pipeline.defs.sensors.dispatch_jobs import MOST_VAIN_RUNS, WINDOW, DueRun, due_runs, is_quiet
 from content_pipeline.execution.names import PROCESS_VIDEO, job_tag
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest

@@ -1,18 +1,18 @@
-"""The outbox: which jobs are due, as runs to be asked of Dagster. The backlog stays in the manifest.
+"""Dispatching: Dagster is asked for a run of each job that is due. The backlog stays in the manifest.
 
 Only a small window of runs is open in Dagster at a time: its queue is scanned whole, again and again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY, JOB_TAG, job_tag_of
+from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY, JOB_TAG, PRIORITY_TAG, job_tag_of
 from content_pipeline.errors import PipelineError, code_of, named
 from content_pipeline.execution.job_kinds import PROCESSING, JobKindHandler
 from content_pipeline.execution.names import job_tag, parse_job_tag
@@ -42,6 +42,31 @@ class DueRun:
     partition_key: str
     tag: str
     run_key: str
+
+
+def dispatch_sensor(current: Callable[[], Settings], handler: JobKindHandler) -> dg.SensorDefinition:
+    """The sensor of one kind of job."""
+
+    @dg.sensor(
+        name=handler.dispatch.sensor,
+        job_name=handler.dagster_job,
+        minimum_interval_seconds=handler.dispatch.interval_s,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=handler.dispatch.description,
+    )
+    def dispatch(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        due = due_runs(current(), context.instance, datetime.now(UTC), handler)
+        if not due:
+            return dg.SkipReason(handler.dispatch.nothing_due)
+        context.instance.add_dynamic_partitions(handler.partitions, sorted({run.partition_key for run in due}))
+        return dg.SensorResult(run_requests=[_request(run) for run in due])
+
+    return dispatch
+
+
+def _request(run: DueRun) -> dg.RunRequest:
+    tags = {JOB_TAG: run.tag, PRIORITY_TAG: str(run.job.priority)}
+    return dg.RunRequest(run_key=run.run_key, partition_key=run.partition_key, tags=tags)
 
 
 def due_runs(
