@@ -25,8 +25,8 @@ from content_pipeline.dagster_runtime.names import PARTITION_TAG
 from content_pipeline.definitions import build_definitions
 from content_pipeline.defs.sensors import build_sensors
 from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS
+from content_pipeline.launchers.local.run_launcher import ensure_supervisor
 from content_pipeline.launchers.local.supervisor_lock import SupervisorLock
-from content_pipeline.launchers.local.supervisor_process import ensure_supervisor
 from content_pipeline.settings import Settings
 from content_pipeline_tests.helpers import samples
 

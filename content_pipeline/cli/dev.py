@@ -151,8 +151,8 @@ class _Services:
 
 def _end_supervisor(home: Path) -> None:
     """The workers end too; what they were at goes on where it stopped, the next time."""
+    from content_pipeline.launchers.local.run_launcher import drain_supervisor, end_supervisor
     from content_pipeline.launchers.local.supervisor_lock import SupervisorLock
-    from content_pipeline.launchers.local.supervisor_process import drain_supervisor, end_supervisor
 
     deadline = time.monotonic() + GRACE_S
     drain_supervisor(home)

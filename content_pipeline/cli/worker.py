@@ -26,8 +26,8 @@ def worker(config_file: str | None, state_dir: str | None, assignments: tuple[st
     from content_pipeline.dagster_runtime.instance import dagster_home
     from content_pipeline.dagster_runtime.runs import DagsterRuns
     from content_pipeline.definitions import build_definitions
+    from content_pipeline.launchers.local.run_launcher import drain_supervisor
     from content_pipeline.launchers.local.supervisor import Supervisor
-    from content_pipeline.launchers.local.supervisor_process import drain_supervisor
 
     home = dagster_home(settings)
     os.environ["DAGSTER_HOME"] = str(home)

@@ -2,7 +2,6 @@
 
 - `instance.py`: Dagster's home, and opening it
 - `dagster_yaml.py`: the file in it that names our launcher and storage
-- `launches.py`: a run as a launch
 - `runs.py`: creates, executes and ends runs (the `RunBackend` of `execution/runs.py`)
 - `names.py`: the tags of our runs
 - `records.py`: what a materialization remembers for the manifest

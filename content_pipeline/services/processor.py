@@ -105,7 +105,7 @@ class Processor:
             return True  # and Dagster was never loaded
         from content_pipeline.dagster_runtime.runs import DagsterRuns
         from content_pipeline.execution.queue_worker import Worker
-        from content_pipeline.launchers.local.abandoned_runs import close_all_abandoned
+        from content_pipeline.launchers.abandoned_runs import close_all_abandoned
 
         close_all_abandoned(self._settings, self.manifest)
         artifacts = ArtifactStore(self._settings.state_dir.absolute() / "artifacts")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,10 +120,10 @@ def prune_with_runs(
 ) -> Pruned:
     """The same for a process that has a Dagster instance; `alive` is called as it gets on."""
     from content_pipeline.dagster_runtime.run_retention import forget_all_old
-    from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
+    from content_pipeline.launchers.queue_launcher import launched_runs
 
-    launched = FolderLaunchQueue(Path(instance.root_directory)).run_ids
-    return Pruned(**forget_all_old(settings, manifest, instance, _oldest_kept(settings, age), launched, alive))
+    oldest, launched = _oldest_kept(settings, age), partial(launched_runs, instance)
+    return Pruned(**forget_all_old(settings, manifest, instance, oldest, launched, alive))
 
 
 def _oldest_kept(settings: Settings, age: timedelta | None) -> datetime:

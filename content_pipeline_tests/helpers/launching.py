@@ -20,8 +20,8 @@ from content_pipeline.definitions import build_definitions
 from content_pipeline.defs.sensors.dispatch_jobs import due_runs
 from content_pipeline.execution.names import PROCESS_VIDEO
 from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
+from content_pipeline.launchers.local.run_launcher import ensure_supervisor
 from content_pipeline.launchers.local.supervisor_lock import SupervisorLock
-from content_pipeline.launchers.local.supervisor_process import ensure_supervisor
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job

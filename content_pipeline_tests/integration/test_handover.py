@@ -11,7 +11,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from content_pipeline.launchers.local import supervisor_process as starting
+from content_pipeline.launchers.local import run_launcher as starting
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.system.process_identity import GONE, started_at
 from content_pipeline_tests.conformance import postgres

@@ -17,8 +17,8 @@ import pytest
 from content_pipeline.dagster_runtime.names import JOB_TAG, PARENT_RUN_TAG
 from content_pipeline.defs.sensors.dispatch_jobs import due_runs
 from content_pipeline.errors import RetryPolicy
-from content_pipeline.launchers.local.reconcile import reconcile
-from content_pipeline.launchers.local.supervisor_process import ensure_supervisor
+from content_pipeline.launchers.local.run_launcher import ensure_supervisor
+from content_pipeline.launchers.reconcile import reconcile
 from content_pipeline.library.recipe import recipe_of
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State

@@ -21,13 +21,13 @@ from dagster._core.test_utils import instance_for_test
 
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.instance import open_instance
-from content_pipeline.dagster_runtime.launches import launch_of
 from content_pipeline.dagster_runtime.names import JOB_TAG, PARTITION_TAG
 from content_pipeline.dagster_runtime.run_retention import forget_runs
 from content_pipeline.dagster_runtime.storage import shrink
 from content_pipeline.defs.checks import check_spec
 from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS
 from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
+from content_pipeline.launchers.queue_launcher import launch_of
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, JobRequest, JobResult
 from content_pipeline.manifest.open import open_manifest

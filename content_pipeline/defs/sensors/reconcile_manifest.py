@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from content_pipeline.launchers.local.reconcile import reconcile
+from content_pipeline.launchers.reconcile import reconcile
 from content_pipeline.settings import Settings
 
 RECONCILE_INTERVAL_S = 15

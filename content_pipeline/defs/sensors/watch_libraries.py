@@ -9,7 +9,7 @@ import dagster as dg
 
 from content_pipeline.dagster_runtime.manifest_rebuild import rebuild
 from content_pipeline.defs.partitions import register_libraries
-from content_pipeline.launchers.local.reconcile import REBUILD_BUDGET_S
+from content_pipeline.launchers.reconcile import REBUILD_BUDGET_S
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services.watching import watch
 from content_pipeline.settings import Settings

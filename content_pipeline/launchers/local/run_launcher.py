@@ -1,7 +1,15 @@
-"""The run launcher: hands each run to warm workers, knows whether they live, and lets runs go on that lost theirs."""
+"""The launcher of one machine: launches are files in a folder, and a supervisor forks a warm child for each.
+
+It sees to it that a supervisor lives: found by its lock, started when there is none, replaced when it is outdated.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,35 +17,33 @@ from typing import Any
 
 import dagster as dg
 
-from content_pipeline.dagster_runtime.launches import launch_of
-from content_pipeline.dagster_runtime.names import JOB_TAG, owner_of
+from content_pipeline import version
+from content_pipeline.dagster_runtime.names import owner_of
 from content_pipeline.dagster_runtime.private_api import (
     CheckRunHealthResult,
     ConfigurableClass,
     ConfigurableClassData,
-    LaunchRunContext,
-    ResumeRunContext,
-    RunLauncher,
     WorkerStatus,
 )
-from content_pipeline.dagster_runtime.runs import is_abandoned
-from content_pipeline.execution.names import parse_job_tag
+from content_pipeline.execution.launch import Launch
+from content_pipeline.execution.manifest_identity import current_manifest
+from content_pipeline.execution.worker_identity import is_in_this_place, send_signal
 from content_pipeline.launchers.launch_queue import LaunchQueue
 from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
-from content_pipeline.launchers.local.supervisor_lock import SupervisorLock
-from content_pipeline.launchers.local.supervisor_process import IDLE_S, ensure_supervisor
-from content_pipeline.manifest.job_filter import JobFilter
-from content_pipeline.manifest.open import open_manifest
-from content_pipeline.settings import load
+from content_pipeline.launchers.local.supervisor_lock import SupervisorInfo, SupervisorLock
+from content_pipeline.launchers.queue_launcher import QueueRunLauncher
+from content_pipeline.system.private_files import private_file
 
+IDLE_S = 300.0
 LAST_LINES_BYTES = 2000
+LONGEST_LOG_BYTES = 1 << 20
+ON_ITS_WAY_S = 30.0
+
+_started: dict[Path, tuple[subprocess.Popen[bytes], float]] = {}
 
 
-class WarmRunLauncher(RunLauncher, ConfigurableClass):
-    """One supervisor per Dagster home forks a child per run, with everything heavy loaded already.
-
-    Loaded by the webserver, the daemon and the CLI; it keeps nothing in memory, so that any of them may die.
-    """
+class WarmRunLauncher(QueueRunLauncher, ConfigurableClass):
+    """One supervisor per Dagster home forks a child per run, with everything heavy loaded already."""
 
     def __init__(self, idle_seconds: float = IDLE_S, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # of Dagster's mix-in
@@ -63,91 +69,28 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
         return cls(inst_data=inst_data, **config_value)
 
     @property
-    def idle_s(self) -> float:
-        return self._idle_s
-
-    @property
     def _home(self) -> Path:
         return Path(self._instance.root_directory)
 
     @property
-    def _launch_queue(self) -> LaunchQueue:
+    def launch_queue(self) -> LaunchQueue:
         return FolderLaunchQueue(self._home)
 
-    @property
-    def _supervisor_lock(self) -> SupervisorLock:
-        return SupervisorLock(self._home)
-
-    # --- launching
-
-    def launch_run(self, context: LaunchRunContext) -> None:
-        self._hand_over(context.dagster_run)
-
-    @property
-    def supports_resume_run(self) -> bool:
-        return True
-
-    def resume_run(self, context: ResumeRunContext) -> None:
-        """The steps that ended are not done again; a run that is being carried is left alone."""
-        self._hand_over(context.dagster_run)
-
-    def _hand_over(self, run: dg.DagsterRun) -> None:
-        self._launch_queue.add(launch_of(run))
+    def start_workers(self) -> None:
         ensure_supervisor(self._home, self._idle_s)
-        self._instance.report_engine_event(f"Handed to the workers of {self._home}.", run)
 
-    # --- stopping
+    def has_workers(self) -> bool:
+        return SupervisorLock(self._home).holder() is not None
 
-    def terminate(self, run_id: str) -> bool:
-        run = self._instance.get_run_by_id(run_id)
-        if run is None or run.is_finished:
-            return False
-        if run.status is not dg.DagsterRunStatus.CANCELING:
-            self._instance.report_run_canceling(run)
-        if owner_of(run.tags) is not None and self._launch_queue.get(run_id) is None:
-            return self._terminate_elsewhere(run)
-        if self._launch_queue.get(run_id) is None:
-            self._launch_queue.add(launch_of(run))
-        self._launch_queue.ask_to_stop(run_id)
-        ensure_supervisor(self._home, self._idle_s)
-        return True
-
-    def _terminate_elsewhere(self, run: dg.DagsterRun) -> bool:
-        """A run that a command carries by itself is stopped through its job."""
-        manifest = open_manifest(load().settings)
-        job_id, _ = parse_job_tag(run.tags[JOB_TAG])
-        manifest.jobs.cancel(JobFilter(job_ids=[job_id], if_possible=True))
-        if is_abandoned(run, manifest):
-            self._instance.report_run_canceled(run, "The process that executed this run is gone.")
-        return True
-
-    # --- looking
-
-    @property
-    def supports_check_run_worker_health(self) -> bool:
-        return True
-
-    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Dead only when that is sure: a run that is not known to be lost is left alone."""
-        launch = self._launch_queue.get(run.run_id)
-        if launch is None:
-            return self._health_elsewhere(run)
-        supervisor = self._supervisor_lock.holder()
-        if supervisor is None or self._supervisor_lock.is_hung(supervisor):
+    def health_of(self, launch: Launch) -> CheckRunHealthResult:
+        lock = SupervisorLock(self._home)
+        supervisor = lock.holder()
+        if supervisor is None or lock.is_hung(supervisor):
             return CheckRunHealthResult(WorkerStatus.FAILED, "the supervisor of the workers is gone or hangs")
         return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=launch.worker)
 
-    def _health_elsewhere(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        owner = owner_of(run.tags)
-        if owner is not None and not is_abandoned(run, open_manifest(load().settings)):
-            return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=owner)
-        again = self._instance.get_run_by_id(run.run_id)
-        if again is None or again.is_finished:  # it ended between two looks
-            return CheckRunHealthResult(WorkerStatus.SUCCESS)
-        return CheckRunHealthResult(WorkerStatus.FAILED, "no process executes this run")
-
     def get_run_worker_debug_info(self, run: dg.DagsterRun, include_container_logs: bool | None = True) -> str | None:
-        launch, supervisor = self._launch_queue.get(run.run_id), self._supervisor_lock.holder()
+        launch, supervisor = self.launch_queue.get(run.run_id), SupervisorLock(self._home).holder()
         if launch is None:
             return f"not executed by the workers; owner {owner_of(run.tags)}"
         alive = "gone" if supervisor is None else f"alive (pid {supervisor.pid})"
@@ -156,11 +99,82 @@ class WarmRunLauncher(RunLauncher, ConfigurableClass):
             lines.append(Path(launch.log).read_bytes()[-LAST_LINES_BYTES:].decode(errors="replace"))
         return "\n".join(lines)
 
-    def join(self, timeout: int = 30) -> None:
-        """Wait until nothing is launched any more."""
-        deadline = time.monotonic() + timeout
-        while self._launch_queue.run_ids() and time.monotonic() < deadline:
-            time.sleep(0.1)
-
     def dispose(self) -> None:
         """Nothing is held: the supervisor lives on, and stops by itself when it is idle."""
+
+
+def ensure_supervisor(home: Path, idle_s: float = IDLE_S) -> None:
+    """Returns at once; what was launched waits for it. Two that start at one moment agree by the lock."""
+    on_its_way = _is_on_its_way(home)
+    lock = SupervisorLock(home)
+    supervisor = lock.holder()
+    if supervisor is not None and lock.is_hung(supervisor) and end_supervisor(supervisor):
+        supervisor = None  # stopped, or stuck: its jobs' leases have run out, and its lock was in the way
+    if on_its_way or (supervisor is not None and _fits(supervisor, current_manifest())):
+        return
+    # It takes the place of one that does not fit, once it has reached its own manifest.
+    _started[home] = _start(home, idle_s), time.monotonic()
+
+
+def _is_on_its_way(home: Path) -> bool:
+    """Whether one that this process started has not had the lock yet. Asks after it: none is left as a zombie."""
+    process, since_s = _started.get(home, (None, 0.0))
+    if process is None or process.poll() is not None or time.monotonic() - since_s > ON_ITS_WAY_S:
+        return False
+    latest = SupervisorLock(home).latest_holder()
+    if latest is None or latest.worker is None:
+        return True
+    return latest.pid != process.pid or not is_in_this_place(latest.worker)
+
+
+def is_outdated(home: Path, manifest: str) -> bool:
+    """Whether a supervisor lives that runs other code than this, or serves another manifest or an old password."""
+    supervisor = SupervisorLock(home).holder()
+    return supervisor is not None and not _fits(supervisor, manifest)
+
+
+def _fits(supervisor: SupervisorInfo, manifest: str | None) -> bool:
+    """Of one that has not said who it is yet, and where the settings cannot be read, the best is hoped."""
+    if supervisor.build is None:
+        return True
+    return supervisor.build == build() and (manifest is None or supervisor.manifest == manifest)
+
+
+def drain_supervisor(home: Path) -> None:
+    """Ask the supervisor, if one lives, to end what it does and to go."""
+    supervisor = SupervisorLock(home).holder()
+    if supervisor is not None:
+        end_supervisor(supervisor, signal.SIGTERM)
+
+
+def end_supervisor(supervisor: SupervisorInfo, number: signal.Signals = signal.SIGKILL) -> bool:
+    """Signal this supervisor; False when it is not here: in another container its pid is somebody else's."""
+    return supervisor.worker is not None and send_signal(supervisor.worker, number)
+
+
+def _start(home: Path, idle_s: float) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "content_pipeline.launchers.local.supervisor", "--idle-seconds", str(idle_s)]
+    with private_file(_log(home)).open("ab") as output:
+        return subprocess.Popen(
+            command,
+            env={**os.environ, "DAGSTER_HOME": str(home)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # it outlives whoever started it, and a terminal's Ctrl-C is not for it
+        )
+
+
+def _log(home: Path) -> Path:
+    """Where a supervisor says what went wrong; a long one is put aside, in the place of the one before it."""
+    log = home / "supervisor.log"
+    if log.exists() and log.stat().st_size > LONGEST_LOG_BYTES:
+        log.replace(home / "supervisor.log.1")
+    return log
+
+
+def build() -> str:
+    """Which code this is: changes with every edit of the package."""
+    root = Path(version.__file__).parent
+    marks = sorted((str(path.relative_to(root)), path.stat().st_mtime_ns) for path in root.rglob("*.py"))
+    return hashlib.sha256(repr((version.__version__, marks)).encode()).hexdigest()[:16]

@@ -1,15 +1,21 @@
 """The supervisor: takes in the runs that Dagster launches, and gives each to a child with everything loaded.
 
+`python -m content_pipeline.launchers.local.supervisor` is a process of its own, silent, and gone when idle. The run
+launcher starts it, with its own environment; people use `content-ai worker`.
+
 It keeps nothing that is not in the launch queue, in Dagster's records or in the manifest: killed at any moment, it is
 followed by another that goes on where it stopped.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import importlib
 import logging
 import os
 import signal
+import sys
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +23,8 @@ from pathlib import Path
 from types import FrameType
 
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.dagster_runtime.instance import open_instance
+from content_pipeline.dagster_runtime.instance import dagster_home, open_instance
+from content_pipeline.dagster_runtime.runs import Compose, DagsterRuns
 from content_pipeline.errors import BadSettings, EnvironmentalError, PipelineError, printable
 from content_pipeline.execution.active_job import ActiveJob
 from content_pipeline.execution.admission import Admission, Admitted, Decision, NotYet
@@ -29,21 +36,22 @@ from content_pipeline.execution.job_settings import JobSettings, settings_of
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.manifest_identity import database_of, manifest_identity
 from content_pipeline.execution.names import parse_job_tag
-from content_pipeline.execution.outcome import Outcome, Watcher
+from content_pipeline.execution.outcome import NullWatcher, Outcome, Watcher
 from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.execution.runs import MakeRuns
 from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
+from content_pipeline.launchers.abandoned_runs import adopt
 from content_pipeline.launchers.launch_queue import LaunchQueue, has_work_for
-from content_pipeline.launchers.local.abandoned_runs import adopt
 from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
+from content_pipeline.launchers.local.run_launcher import IDLE_S, build, drain_supervisor, is_outdated
 from content_pipeline.launchers.local.supervisor_lock import SupervisorInfo, SupervisorLock
-from content_pipeline.launchers.local.supervisor_process import build
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import Settings, load
 
+DEFINITIONS = "content_pipeline.definitions"  # by name, as Dagster loads it: it is composed of what is above launchers
 ASK_AGAIN_S = 1.0
 HAND_OVER_S = 5.0
 WARN_AGAIN_S = 3600.0
@@ -300,3 +308,34 @@ class Supervisor:
         end = self._runs.end_as_cancelled if cancelled else self._runs.end_as_failed
         end(run_id, why)
         self._launch_queue.remove(run_id)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="content_pipeline.launchers.local.supervisor")
+    parser.add_argument("--idle-seconds", type=float, default=IDLE_S)
+    try:
+        supervise(parser.parse_args().idle_seconds)
+    except Exception as error:
+        if os.environ.get("CONTENT_AI_DEBUG"):
+            raise
+        message = f"{error} {error.hint}" if isinstance(error, PipelineError) else f"{type(error).__name__}: {error}"
+        logging.getLogger(__name__).error("The supervisor ended: %s", message)
+        return 1
+    return 0
+
+
+def supervise(idle_s: float) -> None:
+    """Returns when idle or drained, or at once when another supervisor was first: it sees to the same launches."""
+    settings = load().settings
+    home = dagster_home(settings)
+    os.environ["DAGSTER_HOME"] = str(home)
+    build_definitions: Compose = importlib.import_module(DEFINITIONS).build_definitions
+    supervisor = Supervisor(home, settings, partial(DagsterRuns, compose=build_definitions), NullWatcher(), idle_s)
+    in_place_of_another = is_outdated(home, manifest_identity(settings))
+    if in_place_of_another:  # what it does is finished, or handed over
+        drain_supervisor(home)
+    supervisor.serve(in_place_of_another)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,8 +10,8 @@ import pytest
 
 from content_pipeline.execution.worker_identity import this_worker
 from content_pipeline.launchers.local import supervisor_lock
+from content_pipeline.launchers.local.run_launcher import end_supervisor, is_outdated
 from content_pipeline.launchers.local.supervisor_lock import HUNG_S, SupervisorInfo, SupervisorLock
-from content_pipeline.launchers.local.supervisor_process import end_supervisor, is_outdated
 from content_pipeline.system.process_identity import here, this_process
 
 

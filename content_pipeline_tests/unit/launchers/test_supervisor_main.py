@@ -11,7 +11,7 @@ from content_pipeline_tests.helpers.launching import LaunchedProject, launched_p
 
 
 def supervise(**environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "content_pipeline.launchers.local", "--idle-seconds", "0"]
+    command = [sys.executable, "-m", "content_pipeline.launchers.local.supervisor", "--idle-seconds", "0"]
     environment = {**os.environ, **environment}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 

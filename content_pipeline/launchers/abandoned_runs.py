@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import dagster as dg
 
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.instance import open_instance
-from content_pipeline.dagster_runtime.launches import launch_of
 from content_pipeline.dagster_runtime.names import owner_of
 from content_pipeline.dagster_runtime.runs import is_abandoned
 from content_pipeline.execution.names import PROCESS_VIDEO
 from content_pipeline.launchers.launch_queue import LaunchQueue
-from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
+from content_pipeline.launchers.queue_launcher import launch_of, launched_runs
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.settings import Settings
 
@@ -41,12 +39,10 @@ def adopt(instance: dg.DagsterInstance, launch_queue: LaunchQueue) -> int:
     return len(missing)
 
 
-def close_abandoned(
-    instance: dg.DagsterInstance, launch_queue: LaunchQueue, manifest: Manifest, statuses: Sequence[dg.DagsterRunStatus]
-) -> int:
-    """End the runs whose process is gone, unless a supervisor goes on with them."""
+def close_abandoned(instance: dg.DagsterInstance, manifest: Manifest, statuses: Sequence[dg.DagsterRunStatus]) -> int:
+    """End the runs whose process is gone, unless they were launched and somebody goes on with them."""
     runs = instance.get_runs(dg.RunsFilter(job_name=PROCESS_VIDEO, statuses=list(statuses)))
-    launched = launch_queue.run_ids()
+    launched = launched_runs(instance)
     abandoned = [run for run in runs if run.run_id not in launched and is_abandoned(run, manifest)]
     for run in abandoned:
         internals.report_worker_died(instance, run, "The process that executed this run is gone.")
@@ -56,5 +52,4 @@ def close_abandoned(
 def close_all_abandoned(settings: Settings, manifest: Manifest) -> int:
     """End every run whose process is gone, so that none stays started for ever."""
     with open_instance(settings) as instance:
-        launch_queue = FolderLaunchQueue(Path(instance.root_directory))
-        return close_abandoned(instance, launch_queue, manifest, UNFINISHED)
+        return close_abandoned(instance, manifest, UNFINISHED)

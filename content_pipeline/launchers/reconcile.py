@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import dagster as dg
 
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.dagster_runtime.manifest_rebuild import rebuild
 from content_pipeline.execution.manifest_identity import database_of
 from content_pipeline.execution.rescue import rescue_orphans
+from content_pipeline.launchers.abandoned_runs import adopt, close_abandoned
 from content_pipeline.launchers.launch_queue import has_work_for
-from content_pipeline.launchers.local.abandoned_runs import adopt, close_abandoned
-from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
-from content_pipeline.launchers.local.supervisor_lock import SupervisorLock
-from content_pipeline.launchers.local.supervisor_process import IDLE_S, ensure_supervisor
+from content_pipeline.launchers.queue_launcher import QueueRunLauncher, launcher_of
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import Settings
 
@@ -25,14 +21,10 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
     """What was mended, counted."""
     manifest = open_manifest(settings)
     rescued = rescue_orphans(manifest)
-    home = Path(instance.root_directory)
-    launch_queue = FolderLaunchQueue(home)
     # One that was started goes on with another worker; one that never was would only be in the way.
-    closed = close_abandoned(instance, launch_queue, manifest, [dg.DagsterRunStatus.NOT_STARTED])
-    adopted = adopt(instance, launch_queue)
-    orphaned = len(launch_queue.run_ids()) if SupervisorLock(home).holder() is None else 0
-    if has_work_for(launch_queue, database_of(settings)):
-        ensure_supervisor(home, getattr(instance.run_launcher, "idle_s", IDLE_S))
+    closed = close_abandoned(instance, manifest, [dg.DagsterRunStatus.NOT_STARTED])
+    launcher = launcher_of(instance)
+    adopted, orphaned = (0, 0) if launcher is None else _see_to_launches(settings, instance, launcher)
     swept = ArtifactStore(settings.state_dir.absolute() / "artifacts").sweep()
     rebuilt = rebuild(instance, manifest, REBUILD_BUDGET_S)
     return {
@@ -44,3 +36,13 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
         "videos rebuilt": rebuilt.videos,
         "jobs rebuilt": rebuilt.jobs,
     }
+
+
+def _see_to_launches(settings: Settings, instance: dg.DagsterInstance, launcher: QueueRunLauncher) -> tuple[int, int]:
+    """How many launched runs were in no queue, and how many of the queue had nobody to execute them."""
+    launch_queue = launcher.launch_queue
+    adopted = adopt(instance, launch_queue)
+    orphaned = 0 if launcher.has_workers() else len(launch_queue.run_ids())
+    if has_work_for(launch_queue, database_of(settings)):
+        launcher.start_workers()
+    return adopted, orphaned

@@ -1,0 +1,160 @@
+"""A run launcher that puts each run into a launch queue: what all launchers of this program share.
+
+Whatever else works with launched runs asks for the launcher that `dagster.yaml` names (`launcher_of`), and knows no
+more of it than this.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import abstractmethod
+from pathlib import Path
+
+import dagster as dg
+
+from content_pipeline.dagster_runtime.names import JOB_TAG, PARTITION_TAG, PRIORITY_TAG, job_tag_of, owner_of
+from content_pipeline.dagster_runtime.private_api import (
+    CheckRunHealthResult,
+    LaunchRunContext,
+    ResumeRunContext,
+    RunLauncher,
+    WorkerStatus,
+)
+from content_pipeline.dagster_runtime.runs import is_abandoned
+from content_pipeline.execution.launch import Launch
+from content_pipeline.execution.manifest_identity import current_database
+from content_pipeline.execution.names import parse_job_tag
+from content_pipeline.launchers.launch_queue import LaunchQueue
+from content_pipeline.manifest.job_filter import JobFilter
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, load
+from content_pipeline.settings.value_types import expand_home
+
+DB_VARIABLE = f"{ENV_PREFIX}DB"
+EXECUTED_BEFORE = "another worker, before"
+
+
+class QueueRunLauncher(RunLauncher):
+    """Loaded by the webserver, the daemon and the CLI; it keeps nothing in memory, so that any of them may die."""
+
+    @property
+    @abstractmethod
+    def launch_queue(self) -> LaunchQueue:
+        """The runs that were launched and have not ended."""
+
+    @abstractmethod
+    def start_workers(self) -> None:
+        """See to it that somebody executes what is in the queue. Returns at once; called again and again."""
+
+    @abstractmethod
+    def has_workers(self) -> bool:
+        """Whether anybody lives who executes what is in the queue."""
+
+    @abstractmethod
+    def health_of(self, launch: Launch) -> CheckRunHealthResult:
+        """Of a run that is in the queue. Dead only when that is sure."""
+
+    # --- launching
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        self._hand_over(context.dagster_run)
+
+    @property
+    def supports_resume_run(self) -> bool:
+        return True
+
+    def resume_run(self, context: ResumeRunContext) -> None:
+        """The steps that ended are not done again; a run that is being carried is left alone."""
+        self._hand_over(context.dagster_run)
+
+    def _hand_over(self, run: dg.DagsterRun) -> None:
+        self.launch_queue.add(launch_of(run))
+        self.start_workers()
+        self._instance.report_engine_event(f"Handed to the workers of {self._instance.root_directory}.", run)
+
+    # --- stopping
+
+    def terminate(self, run_id: str) -> bool:
+        run = self._instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            return False
+        if run.status is not dg.DagsterRunStatus.CANCELING:
+            self._instance.report_run_canceling(run)
+        if owner_of(run.tags) is not None and self.launch_queue.get(run_id) is None:
+            return self._terminate_elsewhere(run)
+        if self.launch_queue.get(run_id) is None:
+            self.launch_queue.add(launch_of(run))
+        self.launch_queue.ask_to_stop(run_id)
+        self.start_workers()
+        return True
+
+    def _terminate_elsewhere(self, run: dg.DagsterRun) -> bool:
+        """A run that a command carries by itself is stopped through its job."""
+        manifest = open_manifest(load().settings)
+        job_id, _ = parse_job_tag(run.tags[JOB_TAG])
+        manifest.jobs.cancel(JobFilter(job_ids=[job_id], if_possible=True))
+        if is_abandoned(run, manifest):
+            self._instance.report_run_canceled(run, "The process that executed this run is gone.")
+        return True
+
+    # --- looking
+
+    @property
+    def supports_check_run_worker_health(self) -> bool:
+        return True
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Dead only when that is sure: a run that is not known to be lost is left alone."""
+        launch = self.launch_queue.get(run.run_id)
+        return self._health_elsewhere(run) if launch is None else self.health_of(launch)
+
+    def _health_elsewhere(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        owner = owner_of(run.tags)
+        if owner is not None and not is_abandoned(run, open_manifest(load().settings)):
+            return CheckRunHealthResult(WorkerStatus.RUNNING, run_worker_id=owner)
+        again = self._instance.get_run_by_id(run.run_id)
+        if again is None or again.is_finished:  # it ended between two looks
+            return CheckRunHealthResult(WorkerStatus.SUCCESS)
+        return CheckRunHealthResult(WorkerStatus.FAILED, "no process executes this run")
+
+    def join(self, timeout: int = 30) -> None:
+        """Wait until nothing is launched any more."""
+        deadline = time.monotonic() + timeout
+        while self.launch_queue.run_ids() and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+
+def launcher_of(instance: dg.DagsterInstance) -> QueueRunLauncher | None:
+    """The launcher that `dagster.yaml` names; None when it is one of Dagster's own, which looks after its runs."""
+    launcher = instance.run_launcher
+    return launcher if isinstance(launcher, QueueRunLauncher) else None
+
+
+def launched_runs(instance: dg.DagsterInstance) -> frozenset[str]:
+    """The runs that are in the launch queue: somebody executes them, or will."""
+    launcher = launcher_of(instance)
+    return frozenset() if launcher is None else launcher.launch_queue.run_ids()
+
+
+def launch_of(run: dg.DagsterRun) -> Launch:
+    """Settings reach the worker the way they reached the process that launches; the password does not."""
+    environment = {
+        name: value for name, value in os.environ.items() if name.startswith(ENV_PREFIX) and name != DB_VARIABLE
+    }
+    config = expand_home(Path(environment.get(f"{ENV_PREFIX}CONFIG", CONFIG_FILE_NAME))).absolute()
+    if config.exists():
+        environment[f"{ENV_PREFIX}CONFIG"] = str(config)
+    return Launch(
+        run_id=run.run_id,
+        job_name=run.job_name,
+        partition_key=run.tags.get(PARTITION_TAG),
+        job_tag=job_tag_of(run.tags),
+        worker=EXECUTED_BEFORE if run.status is dg.DagsterRunStatus.STARTED else owner_of(run.tags),
+        assets=tuple(sorted(key.to_user_string() for key in run.asset_selection or ())),
+        priority=int(run.tags.get(PRIORITY_TAG, "0")),
+        launched_at=time.time(),
+        environment=environment,
+        database=current_database(),
+        folder=str(Path.cwd()),
+    )
