@@ -11,7 +11,6 @@ from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.dagster_runtime.names import owner_of
 from content_pipeline.dagster_runtime.runs import is_abandoned
-from content_pipeline.execution.names import PROCESS_VIDEO
 from content_pipeline.launchers.launch_queue import LaunchQueue
 from content_pipeline.launchers.queue_launcher import launch_of, launched_runs
 from content_pipeline.manifest.manifest import Manifest
@@ -41,7 +40,7 @@ def adopt(instance: dg.DagsterInstance, launch_queue: LaunchQueue) -> int:
 
 def close_abandoned(instance: dg.DagsterInstance, manifest: Manifest, statuses: Sequence[dg.DagsterRunStatus]) -> int:
     """End the runs whose process is gone, unless they were launched and somebody goes on with them."""
-    runs = instance.get_runs(dg.RunsFilter(job_name=PROCESS_VIDEO, statuses=list(statuses)))
+    runs = instance.get_runs(dg.RunsFilter(statuses=list(statuses)))
     launched = launched_runs(instance)
     abandoned = [run for run in runs if run.run_id not in launched and is_abandoned(run, manifest)]
     for run in abandoned:

@@ -65,6 +65,7 @@ class Calibrated:
 class CalibrationHandler:
     kind = job_kinds.CALIBRATION
     dagster_job = CALIBRATE_LIBRARY
+    description = "Finds the threshold that reaches the target in the settings, and applies it to a library."
     partitions = LIBRARY_PARTITIONS
     stages: tuple[StageName, ...] = (STAGE,)
     dispatch = Dispatch(

@@ -38,6 +38,7 @@ SHOWN_FACTS = ("highlights", "events", "clips", "montage_s", "track", "tracks")
 class ProcessingHandler:
     kind = job_kinds.PROCESSING
     dagster_job = PROCESS_VIDEO
+    description = "Fingerprint, energy, detections and montage of one recording; what is up to date is reused."
     partitions = VIDEO_PARTITIONS
     stages = VIDEO_STAGES
     dispatch = Dispatch(
