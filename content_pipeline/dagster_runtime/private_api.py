@@ -94,11 +94,16 @@ def instance_ref(home: Path, _changed_ns: int) -> InstanceRef:
 
 
 def create_run(
-    instance: dg.DagsterInstance, job: dg.JobDefinition, partition_key: str, tags: Mapping[str, str]
+    instance: dg.DagsterInstance,
+    job: dg.JobDefinition,
+    partition_key: str,
+    tags: Mapping[str, str],
+    run_config: Mapping[str, Any] | None = None,
 ) -> dg.DagsterRun:
     """A run that the UI shows under the code location and can execute again."""
     return instance.create_run_for_job(
         job,
+        run_config=run_config,
         tags={**tags, PARTITION_TAG: partition_key},
         remote_job_origin=_remote_origin(job.name),
         job_code_origin=_python_origin(job.name),
@@ -188,7 +193,8 @@ class _InterruptibleExecution(ActiveExecution):
     """Waits for the next try of a step, or for a place in its pool, without sleeping through a signal or in silence."""
 
     def sleep_til_ready(self) -> None:
-        alive, until_s = current_run().reporter.alive, time.monotonic() + self.sleep_interval()
+        alive = current_run().reporter.alive
+        until_s = time.monotonic() + self.sleep_interval()  # type: ignore[no-untyped-call]
         while (left_s := until_s - time.monotonic()) > 0:
             if pop_captured_interrupt():
                 raise DagsterExecutionInterruptedError("terminated while it waited")

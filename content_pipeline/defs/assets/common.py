@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 
+from content_pipeline.defs.asset_config import config_of
 from content_pipeline.defs.asset_errors import op_retry_policy
 from content_pipeline.defs.partitions import LIBRARIES, VIDEOS
 from content_pipeline.errors import printable
@@ -35,6 +36,7 @@ def asset_options(settings: Settings, stage: StageName, kinds: set[str], pool: s
         "kinds": kinds,
         "output_required": True,
         "pool": pool,
+        "config_schema": config_of(stage).to_config_schema(),
         "retry_policy": op_retry_policy(settings),
     }
 
