@@ -11,12 +11,17 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from content_pipeline.job_kinds import CALIBRATION
 from content_pipeline.library.plan import Action
 from content_pipeline.library.recipe import recipe_of
 from content_pipeline.library.scan import scan
+from content_pipeline.manifest.calibrations import AppliedCalibration
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import ClaimRequest, JobRequest, JobResult
 from content_pipeline.services.planner import Planner
+from content_pipeline.settings import load
 from content_pipeline.settings.job_options import settings_for
+from content_pipeline.stage import VIDEO_STAGES
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.launching import LaunchedProject, launched_project
 
@@ -120,7 +125,7 @@ def test_force_makes_the_named_asset_anew_and_no_other(game: LaunchedProject) ->
     run = game.launch_by_hand(key(game), config={"detections": {"force": True}})
     assert game.ends(run) is SUCCESS
     assert anew(game, run) == {"detections"}, "it made the same, so what follows it holds"
-    everything = dict.fromkeys(("fingerprint", "energy", "detections", "montage"), {"force": True})
+    everything = {stage: {"force": True} for stage in VIDEO_STAGES}
     run = game.launch_by_hand(key(game), config=everything)
     assert game.ends(run) is SUCCESS
     assert anew(game, run) == set(everything)
@@ -151,17 +156,31 @@ def test_one_asset_alone_is_made_with_the_config_and_so_is_the_rest_of_its_job(g
     assert (clips(game), anew(game, rest)) == (1, {"montage"})
 
 
-def test_a_threshold_takes_precedence_over_the_calibration_of_the_library(game: LaunchedProject) -> None:
-    run = game.launch_by_hand(key(game), config={"detections": {"rms_threshold": 9.0}})
-    assert game.ends(run) is SUCCESS
-    with game.instance() as instance:
-        (log,) = [
-            log.asset_materialization
-            for log in instance.all_logs(run, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
-            if log.asset_key == dg.AssetKey("detections")
-        ]
-    assert log is not None and log.metadata["highlights"].value == 0
-    assert not settings_for(game.job("game.mp4").options, game.settings).calibration.use
+@pytest.mark.parametrize(
+    ("config", "section", "given", "sensitivity"),
+    [
+        ({"rms_threshold": 0.15}, "detection", {"rms_threshold": 0.15}, 2.5),
+        ({"max_segments": 1}, "output", {"max_segments": 1}, 2.6),
+    ],
+    ids=["a threshold", "anything else"],
+)
+def test_a_threshold_takes_the_place_of_the_library_s_calibration(
+    game: LaunchedProject, config: dict[str, Any], section: str, given: dict[str, Any], sensitivity: float
+) -> None:
+    calibrate(game, 2.6)
+    assert game.ends(game.launch_by_hand(key(game), config={"detections": config})) is SUCCESS
+    flags = {"detection.sensitivity": sensitivity, **{f"{section}.{name}": value for name, value in given.items()}}
+    job = game.job("game.mp4")
+    assert job.config_hash == recipe_of(load(flags=flags).settings).config_hash
+    assert config.keys() <= {name for why in planned(game).reasons.values() for name in config if name in why}
+
+
+def calibrate(game: LaunchedProject, sensitivity: float) -> None:
+    library, jobs = str(game.library), game.manifest.jobs
+    jobs.enqueue([JobRequest(library, library, kind=CALIBRATION)])
+    (claimed,) = jobs.claim(ClaimRequest("a worker", kind=CALIBRATION))
+    applied = AppliedCalibration(library, "broadband", "sensitivity", sensitivity, "of an artifact")
+    game.manifest.calibrations.succeed_job(claimed.lease, JobResult(), applied)
 
 
 @pytest.mark.parametrize(
