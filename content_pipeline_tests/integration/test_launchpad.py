@@ -125,7 +125,7 @@ def test_force_makes_the_named_asset_anew_and_no_other(game: LaunchedProject) ->
     run = game.launch_by_hand(key(game), config={"detections": {"force": True}})
     assert game.ends(run) is SUCCESS
     assert anew(game, run) == {"detections"}, "it made the same, so what follows it holds"
-    everything = {stage: {"force": True} for stage in VIDEO_STAGES}
+    everything: dict[str, Any] = {stage: {"force": True} for stage in VIDEO_STAGES}
     run = game.launch_by_hand(key(game), config=everything)
     assert game.ends(run) is SUCCESS
     assert anew(game, run) == set(everything)
