@@ -8,11 +8,17 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
+from content_pipeline.dagster_runtime.instance import open_instance
+from content_pipeline.manifest.model import JobRequest
+from content_pipeline.manifest.open import open_manifest
+from content_pipeline.settings import load
 from content_pipeline_tests.acceptance.test_cli import content_ai
 from content_pipeline_tests.conformance import postgres
 from content_pipeline_tests.helpers import samples
+from content_pipeline_tests.helpers.stored_texts import files_holding
 
 SECRET = "s3cr3t@f/x:y"
 ENCODED = "s3cr3t%40f%2Fx%3Ay"
@@ -36,12 +42,6 @@ def library(tmp_path: Path, samples_folder: Path) -> Path:
     folder.mkdir()
     shutil.copy(samples.recording(samples_folder, "short.mp4", seconds=6, bursts=((2, 3),)), folder / "game.mp4")
     return folder
-
-
-def holding(folder: Path, *secrets: str) -> list[Path]:
-    """The files in which one of these texts is."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return [path for path in files if any(secret.encode() in path.read_bytes() for secret in secrets)]
 
 
 def open_to_others(folder: Path) -> list[Path]:
@@ -84,7 +84,24 @@ def test_a_wrong_password_is_not_shown_either(server: postgres.Server, tmp_path:
 def test_nothing_that_work_leaves_behind_holds_the_password(url: str, library: Path, tmp_path: Path) -> None:
     done = content_ai("process", "--input", library, "--db", url, "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["totals"]["succeeded"] == 1
-    assert holding(tmp_path, SECRET, ENCODED) == []
+    assert files_holding(tmp_path, SECRET, ENCODED) == []
+
+
+@dg.job
+def nothing() -> None:
+    """A run has to be of some job."""
+
+
+def test_a_password_in_an_event_or_in_the_manifest_would_be_found(tmp_path: Path) -> None:
+    """What the tests here look with sees more than the bytes of files: events are compressed."""
+    settings = load(flags={"state_dir": tmp_path}, env={}).settings
+    open_manifest(settings).jobs.enqueue([JobRequest(f"/{SECRET}.mp4", "/")])
+    with open_instance(settings) as instance:
+        run = instance.create_run_for_job(nothing)
+        instance.report_engine_event(f"The password is {SECRET}.", run)
+    records = tmp_path / "dagster" / "history" / "event_log.db"
+    assert files_holding(tmp_path, SECRET) == [records, tmp_path / "queue.db"]
+    assert files_holding(tmp_path, "wr0ng") == []
 
 
 @pytest.mark.parametrize("how", ["query", "PGPASSWORD", "pgpass", "service"])
