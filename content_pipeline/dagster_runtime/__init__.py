@@ -7,6 +7,7 @@
 - `records.py`: what a materialization remembers for the manifest
 - `manifest_rebuild.py`: the manifest, rebuilt from those records
 - `lost_manifest.py`: notices that the manifest was lost
+- `run_logs.py`: what a run printed, for the UI
 - `run_retention.py`: forgets runs that nobody needs
 - `storage.py`: Dagster's databases in SQLite
 - `compressed_events.py`: its events, compressed

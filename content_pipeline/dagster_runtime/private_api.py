@@ -41,6 +41,11 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 from dagster._core.storage.base_storage import DagsterStorage as DagsterStorage
+from dagster._core.storage.compute_log_manager import CapturedLogContext as CapturedLogContext
+from dagster._core.storage.compute_log_manager import CapturedLogMetadata as CapturedLogMetadata
+from dagster._core.storage.compute_log_manager import CapturedLogSubscription as CapturedLogSubscription
+from dagster._core.storage.compute_log_manager import ComputeIOType as ComputeIOType
+from dagster._core.storage.compute_log_manager import ComputeLogManager as ComputeLogManager
 from dagster._core.storage.event_log.base import EventLogStorage as EventLogStorage
 from dagster._core.storage.event_log.polling_event_watcher import SqlPollingEventWatcher as SqlPollingEventWatcher
 from dagster._core.storage.event_log.schema import (
