@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import UnknownJob
 from content_pipeline.job_kinds import PROCESSING
+from content_pipeline.manifest import staleness
 from content_pipeline.manifest.claim import ClaimJobs
 from content_pipeline.manifest.counts import read_counts
 from content_pipeline.manifest.database_retry import retry_when_away
@@ -27,6 +28,7 @@ from content_pipeline.manifest.model import (
 from content_pipeline.manifest.operator_ops import OrderJobs
 from content_pipeline.manifest.rescue import RescueJobs
 from content_pipeline.manifest.schema import attempts, job_items, state_transitions
+from content_pipeline.manifest.staleness import JobAge
 from content_pipeline.manifest.statements import below, in_chunks
 from content_pipeline.manifest.transitions import as_job
 from content_pipeline.manifest.worker_ops import ReportJobs
@@ -100,6 +102,11 @@ class Jobs(EnqueueJobs, ClaimJobs, RenewLeases, ReportJobs, OrderJobs, RescueJob
         query = sa.select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.number)
         with self._database.connect() as connection:
             return [Attempt(**row._mapping) for row in connection.execute(query)]
+
+    def ages_under(self, folder: Path, kind: str = PROCESSING) -> dict[str, JobAge]:
+        """When each job whose subject lies below a folder last succeeded, and since when it is dirty; by job id."""
+        with self._database.connect() as connection:
+            return staleness.ages_under(connection, folder, kind)
 
     def recent_costs(self) -> Sequence[dict[str, Any]]:
         """What the last successes cost, stage by stage."""

@@ -275,14 +275,16 @@ def test_the_records_stay_small(as_it_was: AsItWas) -> None:
     with as_it_was.project.instance() as instance:
         for name, most in (("fingerprint", 1_000), ("montage", 8_000)):
             found = instance.fetch_materializations(dg.AssetKey(name), limit=10).records
-            entries = [record.asset_materialization.metadata for record in found]
+            entries = [record.asset_materialization.metadata for record in found if record.run_id]
+            assert entries
             assert all(len(str(one[RECOVERY].value)) < most for one in entries)
 
 
 def test_people_see_a_picture_and_numbers_first_and_what_a_rebuild_reads_last_in_one_entry(as_it_was: AsItWas) -> None:
     with as_it_was.project.instance() as instance:
         montages = instance.fetch_materializations(dg.AssetKey("montage"), limit=10).records
-        fingerprints = instance.fetch_materializations(dg.AssetKey("fingerprint"), limit=10).records
+        records = instance.fetch_materializations(dg.AssetKey("fingerprint"), limit=10).records
+    fingerprints = [record for record in records if record.run_id]  # not those reported by hand
     shown = [list(record.asset_materialization.metadata) for record in montages]
     assert {keys[0] for keys in shown} == {"contact_sheet", "result"}
     assert all(keys[-1] == RECOVERY for keys in shown)
