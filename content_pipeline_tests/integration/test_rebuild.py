@@ -299,7 +299,7 @@ def test_records_of_before_they_were_folded_are_understood(processed: Project) -
     before = known_jobs(manifest)
     with processed.instance() as instance:
         for name in ("fingerprint", "montage"):
-            for record in instance.fetch_materializations(dg.AssetKey(name), limit=10).records:
+            for record in reversed(instance.fetch_materializations(dg.AssetKey(name), limit=10).records):
                 instance.report_runless_asset_event(as_before_folding(record.asset_materialization))
         database(processed).unlink()
         assert rebuild(instance, manifest) == Rebuilt(videos=4, jobs=4)
