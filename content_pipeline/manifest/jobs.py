@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.enqueue import EnqueueJobs
 from content_pipeline.manifest.job_filter import ALL, JobFilter
 from content_pipeline.manifest.lease import RenewLeases
-from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.model import (
     Attempt,
     Job,
@@ -77,6 +77,17 @@ class Jobs(EnqueueJobs, ClaimJobs, RenewLeases, ReportJobs, OrderJobs, RescueJob
         chunks = in_chunks([str(path) for path in paths])
         its = [self._summaries(job_items.c.kind == kind, job_items.c.subject.in_(some)) for some in chunks]
         return [summary for some in its for summary in some]
+
+    def summaries_of_videos(self, keys: Collection[str], kind: str = PROCESSING) -> Sequence[JobSummary]:
+        """Of the jobs about these videos."""
+        chunks = in_chunks(sorted(keys))
+        its = [self._summaries(job_items.c.kind == kind, job_items.c.video_key.in_(some)) for some in chunks]
+        return [summary for some in its for summary in some]
+
+    def waiting_with_priority(self, priority: int, kind: str = PROCESSING) -> Sequence[JobSummary]:
+        """Of the jobs that wait with exactly this priority, due or not."""
+        waiting = job_items.c.status.in_(list(CLAIMABLE))
+        return self._summaries(job_items.c.kind == kind, waiting, job_items.c.priority == priority)
 
     def _summaries(self, *conditions: sa.ColumnElement[bool]) -> Sequence[JobSummary]:
         query = sa.select(*(job_items.c[name] for name in JobSummary._fields)).where(*conditions)
