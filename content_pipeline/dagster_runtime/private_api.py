@@ -352,9 +352,9 @@ def add_backfill(
         target_subset=targets,
         requested_runs_for_target_roots=True,
         latest_storage_id=after_event,
-        materialized_subset=AssetGraphSubset(),
+        materialized_subset=AssetGraphSubset.create_empty_subset(),
         requested_subset=targets,
-        failed_and_downstream_subset=AssetGraphSubset(),
+        failed_and_downstream_subset=AssetGraphSubset.create_empty_subset(),
         backfill_start_time=TimestampWithTimezone(now_s, "UTC"),
     )
     instance.add_backfill(
@@ -376,7 +376,8 @@ def _subset(
     assets: Collection[str], partitions: dg.DynamicPartitionsDefinition, keys: Collection[str]
 ) -> AssetGraphSubset:
     its = partitions.subset_with_partition_keys(list(keys))
-    return AssetGraphSubset(partitions_subsets_by_asset_key={dg.AssetKey(name): its for name in assets} if keys else {})
+    by_asset = {dg.AssetKey(name): its for name in assets} if keys else {}
+    return AssetGraphSubset(partitions_subsets_by_asset_key=by_asset, non_partitioned_asset_keys=set())
 
 
 @dataclass(frozen=True)
@@ -394,10 +395,8 @@ def backfills(
 ) -> list[Backfill]:
     """Those that carry a tag, in one of these states."""
     wanted = BulkActionsFilter(statuses=list(statuses), created_after=after)
-    found = instance.get_backfills(filters=wanted)
-    return [
-        Backfill(one.backfill_id, one.status, dict(one.tags), _keys(one)) for one in found if one.tags and tag in one.tags
-    ]
+    found = [one for one in instance.get_backfills(filters=wanted) if one.tags and tag in one.tags]
+    return [Backfill(one.backfill_id, one.status, dict(one.tags), _keys(one)) for one in found]
 
 
 def has_backfill(instance: dg.DagsterInstance, backfill_id: str) -> bool:

@@ -197,5 +197,5 @@ def moment(record: Record) -> datetime:
 def _said(record: Record) -> dict[str, Any]:
     """Everything, as if nothing had been folded."""
     made = record.asset_materialization
-    said = {} if made is None else {name: entry.value for name, entry in made.metadata.items()}
-    return {**said, **(said.get(RECOVERY) or {})}
+    said: dict[str, Any] = {} if made is None else {name: entry.value for name, entry in made.metadata.items()}
+    return {**said, **said.get(RECOVERY, {})}

@@ -156,7 +156,7 @@ def _with_reasons(video: PlannedVideo, ages: Mapping[str, JobAge]) -> PlannedVid
     if marked is None:
         return video
     pairs = (part.partition(": ") for part in marked.split("; "))
-    reasons = {stage: why for stage, _, why in pairs if stage in VIDEO_STAGES}
+    reasons: dict[str, str] = {stage: why for stage, _, why in pairs if stage in VIDEO_STAGES}
     return video._replace(reasons=reasons if reasons else dict.fromkeys(video.reasons, marked))
 
 

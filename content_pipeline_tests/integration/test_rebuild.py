@@ -291,7 +291,7 @@ def test_people_see_a_picture_and_numbers_first_and_what_a_rebuild_reads_last_in
     folded = {"recipe", "stage_keys", "outputs", "facts", "publications", "config_hash", "files", "quick_digest"}
     for record in (*montages, *fingerprints):
         assert not folded & set(record.asset_materialization.metadata)
-    assert all(list(one.asset_materialization.metadata)[0] == "path" for one in fingerprints)
+    assert all(next(iter(one.asset_materialization.metadata)) == "path" for one in fingerprints)
 
 
 def test_records_of_before_they_were_folded_are_understood(processed: Project) -> None:
@@ -313,10 +313,8 @@ def test_records_of_before_they_were_folded_are_understood(processed: Project) -
 def as_before_folding(made: dg.AssetMaterialization) -> dg.AssetMaterialization:
     """With an entry of its own for everything."""
     shown = {name: value for name, value in made.metadata.items() if name != RECOVERY}
-    apart = {
-        name: value if isinstance(value, str) else dg.MetadataValue.json(value)
-        for name, value in made.metadata[RECOVERY].value.items()
-    }
+    folded: Any = made.metadata[RECOVERY].value
+    apart = {name: value if isinstance(value, str) else dg.MetadataValue.json(value) for name, value in folded.items()}
     return dg.AssetMaterialization(
         made.asset_key, partition=made.partition, metadata={**shown, **apart}, tags=made.tags
     )

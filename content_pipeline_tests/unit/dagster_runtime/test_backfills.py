@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -75,23 +76,17 @@ def launched(instance: dg.DagsterInstance, due: Sequence[DueRun]) -> list[dg.Dag
     ]
 
 
-def work(manifest: Manifest, instance: dg.DagsterInstance, due: Sequence[DueRun], runs: Sequence[dg.DagsterRun]) -> None:
+def work(
+    manifest: Manifest, instance: dg.DagsterInstance, due: Sequence[DueRun], runs: Sequence[dg.DagsterRun]
+) -> None:
     for one, run in zip(due, runs, strict=True):
         (claimed,) = manifest.jobs.claim(ClaimRequest("test", job_ids=[one.job.job_id]))
         manifest.jobs.succeed(claimed.lease, JobResult(video_key=one.job.video_key))
-        instance.handle_new_event(
-            dg.EventLogEntry(
-                error_info=None,
-                level=10,
-                user_message="",
-                run_id=run.run_id,
-                timestamp=NIGHT.timestamp(),
-                dagster_event=dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, run.job_name),
-            )
-        )
+        ended = dg.DagsterEvent(dg.DagsterEventType.RUN_SUCCESS.value, run.job_name)
+        instance.report_dagster_event(ended, run.run_id)
 
 
-def only_backfill(instance: dg.DagsterInstance):  # type: ignore[no-untyped-def]
+def only_backfill(instance: dg.DagsterInstance) -> Any:
     (found,) = instance.get_backfills()
     return found
 
