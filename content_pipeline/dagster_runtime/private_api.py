@@ -377,7 +377,7 @@ def _subset(
 ) -> AssetGraphSubset:
     its = partitions.subset_with_partition_keys(list(keys))
     by_asset = {dg.AssetKey(name): its for name in assets} if keys else {}
-    return AssetGraphSubset(partitions_subsets_by_asset_key=by_asset, non_partitioned_asset_keys=set())
+    return AssetGraphSubset.create_empty_subset()._replace(partitions_subsets_by_asset_key=by_asset)
 
 
 @dataclass(frozen=True)
