@@ -15,7 +15,8 @@ from functools import cached_property
 
 import dagster as dg
 
-from content_pipeline.dagster_runtime import private_api as internals
+from content_pipeline.dagster_runtime import backfill_records
+from content_pipeline.dagster_runtime.backfill_records import Backfill
 from content_pipeline.dagster_runtime.names import (
     BACKFILL_KIND_TAG,
     BACKFILL_NOW_PRIORITY,
@@ -25,7 +26,7 @@ from content_pipeline.dagster_runtime.names import (
     BACKFILL_TAG,
     PARTITION_TAG,
 )
-from content_pipeline.dagster_runtime.private_api import Backfill, BulkActionStatus
+from content_pipeline.dagster_runtime.private_api import BulkActionStatus, make_new_backfill_id
 from content_pipeline.errors import counted
 from content_pipeline.execution.names import VIDEO_PARTITIONS
 from content_pipeline.job_kinds import PROCESSING
@@ -80,7 +81,7 @@ class Backfills:
     @cached_property
     def _ours(self) -> list[Backfill]:
         states = (BulkActionStatus.REQUESTED, BulkActionStatus.CANCELING, BulkActionStatus.CANCELED)
-        return internals.backfills(self._instance, BACKFILL_KIND_TAG, states, self._now - LOOKED_AFTER)
+        return backfill_records.backfills(self._instance, BACKFILL_KIND_TAG, states, self._now - LOOKED_AFTER)
 
     # --- before runs are asked for
 
@@ -98,13 +99,13 @@ class Backfills:
         """A backfill that runs name and nobody has added: its first runs are on record by now."""
         latest = self._instance.get_runs(dg.RunsFilter(tags={BACKFILL_KIND_TAG: kind.name}), limit=1)
         backfill_id = latest[0].tags.get(BACKFILL_TAG) if latest else None
-        if backfill_id is None or internals.has_backfill(self._instance, backfill_id):
+        if backfill_id is None or backfill_records.has_backfill(self._instance, backfill_id):
             return
         runs = self._instance.get_runs(dg.RunsFilter(tags={BACKFILL_TAG: backfill_id}))
         waiting = self._manifest.jobs.waiting_with_priority(kind.priority)
         known = set(self._instance.get_dynamic_partitions(VIDEO_PARTITIONS))
         keys = {run.tags[PARTITION_TAG] for run in runs} | {job.video_key for job in waiting if job.video_key in known}
-        internals.add_backfill(
+        backfill_records.add_backfill(
             self._instance,
             backfill_id,
             title=f"{kind.title}: {counted(len(keys), 'video')}",
@@ -124,13 +125,15 @@ class Backfills:
         if not left:
             failed = backfill.keys - _succeeded(jobs)
             status = BulkActionStatus.COMPLETED_FAILED if failed else BulkActionStatus.COMPLETED_SUCCESS
-            internals.end_backfill(self._instance, backfill.backfill_id, status, PARTITIONS, failed)
+            backfill_records.end_backfill(self._instance, backfill.backfill_id, status, PARTITIONS, failed)
         elif backfill.tags[BACKFILL_KIND_TAG] == NIGHT.name and not is_quiet:
             self._end_until_next_night(backfill, left)
 
     def _end_until_next_night(self, backfill: Backfill, left: Sequence[JobSummary]) -> None:
-        internals.tag_backfill(self._instance, backfill.backfill_id, {BACKFILL_SEEN_TAG: "the quiet hours ended"})
-        internals.end_backfill(
+        backfill_records.tag_backfill(
+            self._instance, backfill.backfill_id, {BACKFILL_SEEN_TAG: "the quiet hours ended"}
+        )
+        backfill_records.end_backfill(
             self._instance,
             backfill.backfill_id,
             BulkActionStatus.CANCELED,
@@ -144,7 +147,9 @@ class Backfills:
         jobs = self._manifest.jobs.summaries_of_videos(backfill.keys)
         waiting = [job.job_id for job in jobs if job.status in CLAIMABLE]
         self._manifest.jobs.cancel(JobFilter(job_ids=waiting, if_possible=True))
-        internals.tag_backfill(self._instance, backfill.backfill_id, {BACKFILL_SEEN_TAG: counted(len(waiting), "job")})
+        backfill_records.tag_backfill(
+            self._instance, backfill.backfill_id, {BACKFILL_SEEN_TAG: counted(len(waiting), "job")}
+        )
 
     # --- of each run that is asked for
 
@@ -160,7 +165,7 @@ class Backfills:
         if open_ones:
             its = next((one for one in open_ones if key in one.keys), None)
             return {} if its is None else {BACKFILL_TAG: its.backfill_id, BACKFILL_KIND_TAG: kind.name}
-        begun = self._announced.setdefault(kind.name, internals.new_backfill_id())
+        begun = self._announced.setdefault(kind.name, make_new_backfill_id())
         return {
             BACKFILL_TAG: begun,
             BACKFILL_KIND_TAG: kind.name,
@@ -169,7 +174,7 @@ class Backfills:
 
     @cached_property
     def _events_before(self) -> int:
-        return internals.last_event(self._instance)
+        return backfill_records.last_event(self._instance)
 
 
 def _is_of(backfill: Backfill, kind: Kind) -> bool:

@@ -10,7 +10,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -19,15 +18,16 @@ from typing import Any
 import dagster as dg
 import sqlalchemy as sa
 from dagster._core.code_pointer import ModuleCodePointer
-from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
+from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset as AssetGraphSubset
 from dagster._core.definitions.job_base import InMemoryJob
-from dagster._core.definitions.timestamp import TimestampWithTimezone
+from dagster._core.definitions.timestamp import TimestampWithTimezone as TimestampWithTimezone
 from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.events import DagsterEvent, EngineEventData, JobFailureData, RunFailureReason
 from dagster._core.execution.api import ExecuteRunWithPlanIterable, execute_run_iterator
-from dagster._core.execution.asset_backfill import AssetBackfillData
-from dagster._core.execution.backfill import BulkActionsFilter, PartitionBackfill
+from dagster._core.execution.asset_backfill import AssetBackfillData as AssetBackfillData
+from dagster._core.execution.backfill import BulkActionsFilter as BulkActionsFilter
 from dagster._core.execution.backfill import BulkActionStatus as BulkActionStatus
+from dagster._core.execution.backfill import PartitionBackfill as PartitionBackfill
 from dagster._core.execution.context.system import PlanExecutionContext, PlanOrchestrationContext
 from dagster._core.execution.context_creation_job import PlanExecutionContextManager
 from dagster._core.execution.plan.active import ActiveExecution
@@ -77,7 +77,7 @@ from dagster._core.storage.sql import check_alembic_revision, get_alembic_config
 from dagster._core.storage.sqlite import create_db_conn_string as create_db_conn_string
 from dagster._core.system_config.objects import ResolvedRunConfig
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
-from dagster._core.utils import make_new_backfill_id
+from dagster._core.utils import make_new_backfill_id as make_new_backfill_id
 from dagster._serdes import ConfigurableClass as ConfigurableClass
 from dagster._serdes import ConfigurableClassData as ConfigurableClassData
 from dagster._utils.interrupts import capture_interrupts, pop_captured_interrupt
@@ -319,121 +319,6 @@ def insert_partitions(connection: sa.Connection, name: str, keys: Collection[str
     if keys:
         rows = [{"partitions_def_name": name, "partition": key} for key in keys]
         connection.execute(DynamicPartitionsTable.insert().prefix_with("OR IGNORE"), rows)
-
-
-def last_event(instance: dg.DagsterInstance) -> int:
-    """The number of the latest event on record."""
-    found = instance.event_log_storage.get_maximum_record_id()
-    return 0 if found is None else found
-
-
-def new_backfill_id() -> str:
-    return make_new_backfill_id()
-
-
-def add_backfill(
-    instance: dg.DagsterInstance,
-    backfill_id: str,
-    title: str,
-    description: str,
-    tags: Mapping[str, str],
-    assets: Collection[str],
-    partitions: dg.DynamicPartitionsDefinition,
-    keys: Collection[str],
-    after_event: int,
-) -> None:
-    """A backfill of these partitions, all of whose runs somebody else asks for: Dagster's daemon only counts.
-
-    What its runs materialize after the given event counts for it.
-    """
-    now_s = time.time()
-    targets = _subset(assets, partitions, keys)
-    data = AssetBackfillData(
-        target_subset=targets,
-        requested_runs_for_target_roots=True,
-        latest_storage_id=after_event,
-        materialized_subset=AssetGraphSubset.create_empty_subset(),
-        requested_subset=targets,
-        failed_and_downstream_subset=AssetGraphSubset.create_empty_subset(),
-        backfill_start_time=TimestampWithTimezone(now_s, "UTC"),
-    )
-    instance.add_backfill(
-        PartitionBackfill(
-            backfill_id=backfill_id,
-            status=BulkActionStatus.REQUESTED,
-            from_failure=False,
-            tags=tags,
-            backfill_timestamp=now_s,
-            asset_selection=[dg.AssetKey(name) for name in assets],
-            title=title,
-            description=description,
-            asset_backfill_data=data,
-        )
-    )
-
-
-def _subset(
-    assets: Collection[str], partitions: dg.DynamicPartitionsDefinition, keys: Collection[str]
-) -> AssetGraphSubset:
-    its = partitions.subset_with_partition_keys(list(keys))
-    by_asset = {dg.AssetKey(name): its for name in assets} if keys else {}
-    return AssetGraphSubset.create_empty_subset()._replace(partitions_subsets_by_asset_key=by_asset)
-
-
-@dataclass(frozen=True)
-class Backfill:
-    """A backfill, as far as it concerns us."""
-
-    backfill_id: str
-    status: BulkActionStatus
-    tags: Mapping[str, str]
-    keys: frozenset[str]
-
-
-def backfills(
-    instance: dg.DagsterInstance, tag: str, statuses: Collection[BulkActionStatus], after: datetime
-) -> list[Backfill]:
-    """Those that carry a tag, in one of these states."""
-    wanted = BulkActionsFilter(statuses=list(statuses), created_after=after)
-    found = [one for one in instance.get_backfills(filters=wanted) if one.tags and tag in one.tags]
-    return [Backfill(one.backfill_id, one.status, dict(one.tags), _keys(one)) for one in found]
-
-
-def has_backfill(instance: dg.DagsterInstance, backfill_id: str) -> bool:
-    return instance.get_backfill(backfill_id) is not None
-
-
-def _keys(backfill: PartitionBackfill) -> frozenset[str]:
-    if backfill.asset_backfill_data is None:
-        return frozenset()
-    subsets = backfill.asset_backfill_data.target_subset.partitions_subsets_by_asset_key.values()
-    return frozenset(key for subset in subsets for key in subset.get_partition_keys())
-
-
-def end_backfill(
-    instance: dg.DagsterInstance,
-    backfill_id: str,
-    status: BulkActionStatus,
-    partitions: dg.DynamicPartitionsDefinition,
-    failed: Collection[str],
-    description: str | None = None,
-) -> None:
-    """As it ended: all of its partitions were made but those that failed. What has ended stays as it is."""
-    found = instance.get_backfill(backfill_id)
-    if found is None or found.status is not BulkActionStatus.REQUESTED or found.asset_backfill_data is None:
-        return
-    data = found.asset_backfill_data
-    assets = [key.to_user_string() for key in data.target_subset.asset_keys]
-    lost = _subset(assets, partitions, failed)
-    data = data._replace(materialized_subset=data.target_subset - lost, failed_and_downstream_subset=lost)
-    ended = found._replace(asset_backfill_data=data, status=status, backfill_end_timestamp=time.time())
-    instance.update_backfill(ended if description is None else ended._replace(description=description))
-
-
-def tag_backfill(instance: dg.DagsterInstance, backfill_id: str, tags: Mapping[str, str]) -> None:
-    found = instance.get_backfill(backfill_id)
-    if found is not None:
-        instance.update_backfill(found._replace(tags={**found.tags, **tags}))
 
 
 def _remote_origin(job_name: str) -> RemoteJobOrigin:

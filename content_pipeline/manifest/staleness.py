@@ -32,14 +32,13 @@ def ages_under(connection: sa.Connection, folder: Path, kind: str) -> dict[str, 
 
 
 def _successes(connection: sa.Connection, its: tuple[sa.ColumnElement[bool], ...]) -> list[JobAge]:
-    """A rebuilt job has no attempt on record; as long as it stands, it ended when it succeeded."""
+    """A rebuilt job has no attempt on record; as long as it is not marked, it says itself when it succeeded."""
     latest = sa.func.max(attempts.c.ended_at, type_=attempts.c.ended_at.type).label("latest")
     of_job = attempts.c.job_id == job_items.c.job_id, attempts.c.outcome == "succeeded"
     columns = job_items.c.job_id, job_items.c.status, job_items.c.completed_at
     query = sa.select(*columns, latest).outerjoin(attempts, sa.and_(*of_job)).where(*its).group_by(*columns)
-    held = (State.SUCCEEDED, State.DIRTY)
     return [
-        JobAge(row.job_id, row.latest or (row.completed_at if row.status in held else None))
+        JobAge(row.job_id, row.completed_at if row.latest is None and row.status == State.SUCCEEDED else row.latest)
         for row in connection.execute(query)
     ]
 
