@@ -10,6 +10,7 @@ import dagster as dg
 import pandas as pd
 import pytest
 
+from content_pipeline.dagster_runtime.names import BACKFILL_NOW_PRIORITY, BACKFILL_PRIORITY
 from content_pipeline.definitions import build_definitions
 from content_pipeline.library.keys import library_key
 from content_pipeline_tests.helpers import samples
@@ -68,3 +69,21 @@ def test_the_same_findings_have_the_same_data_version_and_remember_since_when(pr
     assert list(before["stale_since"]) == list(after["stale_since"])
     other, _ = materialize(processed)
     assert other.tags["dagster/data_version"] != first.tags["dagster/data_version"]
+
+
+def backfill(project: Project, job_name: str, now: bool | None) -> set[tuple[str, int]]:
+    """Launched by hand; the states and priorities of the jobs afterwards."""
+    settings = project.settings(detection__rms_threshold=0.2, library__folders=[project.library])
+    op = {"backfill_stale": "enqueue_stale_videos", "nightly_backfill": "enqueue_stale_videos_for_the_night"}[job_name]
+    config = {} if now is None else {"ops": {op: {"config": {"now": now}}}}
+    with project.instance() as instance:
+        job = build_definitions(settings).resolve_job_def(job_name)
+        assert job.execute_in_process(instance=instance, run_config=config).success
+    return {(str(job.status), job.priority) for job in project.manifest().jobs.list()}
+
+
+def test_a_backfill_by_hand_is_for_now_and_the_nightly_one_waits_unless_it_is_said(processed: Project) -> None:
+    assert backfill(processed, "nightly_backfill", None) == {("dirty", BACKFILL_PRIORITY)}
+    assert backfill(processed, "backfill_stale", False) == {("dirty", BACKFILL_PRIORITY)}
+    assert backfill(processed, "backfill_stale", None) == {("dirty", BACKFILL_NOW_PRIORITY)}
+    assert backfill(processed, "nightly_backfill", None) == {("dirty", BACKFILL_NOW_PRIORITY)}
