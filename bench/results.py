@@ -25,6 +25,7 @@ BENCHES = {
     "library": "Libraries",
     "manifest": "Manifest",
     "launcher": "Run launcher",
+    "staleness": "What is out of date",
 }
 
 

@@ -7,6 +7,7 @@ import dagster as dg
 from content_pipeline.dagster_runtime.private_api import resumable_in_process_executor
 from content_pipeline.defs.assets import build_assets
 from content_pipeline.defs.jobs import build_jobs
+from content_pipeline.defs.library_report import build_library_report
 from content_pipeline.defs.resources import build_resources
 from content_pipeline.defs.schedules import build_schedules
 from content_pipeline.defs.sensors import build_sensors
@@ -16,7 +17,7 @@ from content_pipeline.settings import Settings, load
 def build_definitions(settings: Settings) -> dg.Definitions:
     """What a run needs: assets and jobs."""
     return dg.Definitions(
-        assets=build_assets(settings),
+        assets=[*build_assets(settings), build_library_report(settings)],
         jobs=build_jobs(settings),
         resources=build_resources(settings),
         executor=resumable_in_process_executor,

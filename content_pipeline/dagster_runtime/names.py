@@ -11,8 +11,13 @@ PARTITION_TAG = "dagster/partition"
 DATA_VERSION_TAG = "dagster/data_version"
 PARENT_RUN_TAG = "dagster/parent_run_id"
 PRIORITY_TAG = "dagster/priority"
+BACKFILL_TAG = "dagster/backfill"  # the backfill that a run belongs to
+BACKFILL_KIND_TAG = "content-ai/backfill"  # on a backfill of ours and its runs: see `backfills.py`
+BACKFILL_SINCE_TAG = "content-ai/backfill-since"  # the last event before the first of its runs
+BACKFILL_SEEN_TAG = "content-ai/cancel-seen"  # on a backfill that a person cancelled: its jobs were cancelled, too
 
 BACKFILL_PRIORITY = -10  # what can wait for the quiet hours
+BACKFILL_NOW_PRIORITY = -5  # what a person wants brought up to date now, behind new recordings
 
 
 def job_tag_of(tags: Mapping[str, str]) -> str | None:

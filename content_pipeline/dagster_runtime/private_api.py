@@ -18,10 +18,16 @@ from typing import Any
 import dagster as dg
 import sqlalchemy as sa
 from dagster._core.code_pointer import ModuleCodePointer
+from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset as AssetGraphSubset
 from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.definitions.timestamp import TimestampWithTimezone as TimestampWithTimezone
 from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.events import DagsterEvent, EngineEventData, JobFailureData, RunFailureReason
 from dagster._core.execution.api import ExecuteRunWithPlanIterable, execute_run_iterator
+from dagster._core.execution.asset_backfill import AssetBackfillData as AssetBackfillData
+from dagster._core.execution.backfill import BulkActionsFilter as BulkActionsFilter
+from dagster._core.execution.backfill import BulkActionStatus as BulkActionStatus
+from dagster._core.execution.backfill import PartitionBackfill as PartitionBackfill
 from dagster._core.execution.context.system import PlanExecutionContext, PlanOrchestrationContext
 from dagster._core.execution.context_creation_job import PlanExecutionContextManager
 from dagster._core.execution.plan.active import ActiveExecution
@@ -41,6 +47,11 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 from dagster._core.storage.base_storage import DagsterStorage as DagsterStorage
+from dagster._core.storage.compute_log_manager import CapturedLogContext as CapturedLogContext
+from dagster._core.storage.compute_log_manager import CapturedLogMetadata as CapturedLogMetadata
+from dagster._core.storage.compute_log_manager import CapturedLogSubscription as CapturedLogSubscription
+from dagster._core.storage.compute_log_manager import ComputeIOType as ComputeIOType
+from dagster._core.storage.compute_log_manager import ComputeLogManager as ComputeLogManager
 from dagster._core.storage.event_log.base import EventLogStorage as EventLogStorage
 from dagster._core.storage.event_log.polling_event_watcher import SqlPollingEventWatcher as SqlPollingEventWatcher
 from dagster._core.storage.event_log.schema import (
@@ -66,6 +77,7 @@ from dagster._core.storage.sql import check_alembic_revision, get_alembic_config
 from dagster._core.storage.sqlite import create_db_conn_string as create_db_conn_string
 from dagster._core.system_config.objects import ResolvedRunConfig
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._core.utils import make_new_backfill_id as make_new_backfill_id
 from dagster._serdes import ConfigurableClass as ConfigurableClass
 from dagster._serdes import ConfigurableClassData as ConfigurableClassData
 from dagster._utils.interrupts import capture_interrupts, pop_captured_interrupt

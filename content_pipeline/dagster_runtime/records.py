@@ -24,6 +24,8 @@ from content_pipeline.stages.montage import PUBLISHED, MontageResult
 
 # Of more copies than this the rest is not remembered, and read again if ever the manifest is lost.
 MOST_FILES = 100
+# The one entry that holds what only a rebuild reads; records of earlier versions have its content beside the rest.
+RECOVERY = "for_recovery"
 
 Record = dg.EventLogRecord
 
@@ -31,27 +33,36 @@ Record = dg.EventLogRecord
 def of_files(files: Sequence[KnownVideo], full: str) -> dict[str, Any]:
     """Where the content is, the file seen last first; paths in a spelling that keeps every byte."""
     same = [file for file in files if file.full == full][:MOST_FILES]
-    return {
-        "quick_digest": same[0].quick if same else "",
-        "files": dg.MetadataValue.json(
-            [{"path": _stored(file.path), "root": _stored(file.root), "signature": file.signature} for file in same]
-        ),
-    }
+    return _folded(
+        {
+            "quick_digest": same[0].quick if same else "",
+            "files": [
+                {"path": _stored(file.path), "root": _stored(file.root), "signature": file.signature} for file in same
+            ],
+        }
+    )
 
 
 def of_montage(made: MontageResult, recipe: Recipe) -> dict[str, Any]:
     """With what it was made, from what, and how its outputs were left."""
     facts = {name: value for result in made.all_results for name, value in result.artifact.facts.items()}
-    return {
-        "config_hash": recipe.config_hash,
-        "recipe": dg.MetadataValue.json(recipe.as_json()),
-        "stage_keys": dg.MetadataValue.json({result.stage: result.key for result in made.all_results}),
-        "facts": dg.MetadataValue.json({name: facts.get(name) for name in SHOWN_FACTS}),
-        # A list: Dagster sorts the keys of a mapping, and the montage comes first.
-        "outputs": dg.MetadataValue.json([_as_left(made.result, path) for path in made.result.outputs]),
-        "publications": dg.MetadataValue.json([_as_published(one) for one in made.result.publications]),
-        "notes": dg.MetadataValue.json(list(made.result.notes)),
-    }
+    return _folded(
+        {
+            "config_hash": recipe.config_hash,
+            "recipe": recipe.as_json(),
+            "stage_keys": {result.stage: result.key for result in made.all_results},
+            "facts": {name: facts.get(name) for name in SHOWN_FACTS},
+            # A list: Dagster sorts the keys of a mapping, and the montage comes first.
+            "outputs": [_as_left(made.result, path) for path in made.result.outputs],
+            "publications": [_as_published(one) for one in made.result.publications],
+            "notes": list(made.result.notes),
+        }
+    )
+
+
+def _folded(values: dict[str, Any]) -> dict[str, Any]:
+    """One entry, so that people see what is for them."""
+    return {RECOVERY: dg.MetadataValue.json(values)}
 
 
 def _as_published(one: Publication) -> dict[str, Any]:
@@ -184,5 +195,7 @@ def moment(record: Record) -> datetime:
 
 
 def _said(record: Record) -> dict[str, Any]:
+    """Everything, as if nothing had been folded."""
     made = record.asset_materialization
-    return {} if made is None else {name: entry.value for name, entry in made.metadata.items()}
+    said: dict[str, Any] = {} if made is None else {name: entry.value for name, entry in made.metadata.items()}
+    return {**said, **said.get(RECOVERY, {})}

@@ -62,8 +62,13 @@ def _has_retries_left(context: dg.AssetExecutionContext) -> bool:
 def _fail(stage: StageName, error: Exception, cause: BaseException) -> NoReturn:
     current_run().reporter.failed(stage, error)
     kind = error if isinstance(error, PipelineError) else PipelineError(f"{type(error).__name__}: {error}")
-    raise dg.Failure(
-        description=f"{kind} {kind.hint}",
-        metadata={"error_code": code_of(kind), "error_policy": kind.policy.value, "what_to_do": kind.hint},
+    raise failure_of(kind) from cause
+
+
+def failure_of(error: PipelineError) -> dg.Failure:
+    """What Dagster shows of an error that no retry inside the run mends."""
+    return dg.Failure(
+        description=f"{error} {error.hint}",
+        metadata={"error_code": code_of(error), "error_policy": error.policy.value, "what_to_do": error.hint},
         allow_retries=False,
-    ) from cause
+    )

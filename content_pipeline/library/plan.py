@@ -269,21 +269,40 @@ def _is_in(path: str, folder: str) -> bool:
     return os.path.realpath(Path(path).parent) == os.path.realpath(folder)
 
 
+class ExpectedCost(NamedTuple):
+    """Of one video, as far as it is known: time on a clock, and processor time."""
+
+    wall_s: float
+    cpu_s: float
+
+
 def expected_seconds(videos: Sequence[PlannedVideo], costs: Iterable[Mapping[str, Any]]) -> dict[Path, float | None]:
     """From what earlier videos cost on this machine, per byte and stage; None where nothing is known yet."""
-    seconds: dict[str, float] = {}
+    return {path: None if cost is None else cost.wall_s for path, cost in expected_costs(videos, costs).items()}
+
+
+def expected_costs(
+    videos: Sequence[PlannedVideo], costs: Iterable[Mapping[str, Any]]
+) -> dict[Path, ExpectedCost | None]:
+    """The same, with processor time."""
+    rates = _rates(costs)
+    return {video.found.path: _expected(video, rates) if rates else None for video in videos if video.will_run}
+
+
+def _expected(video: PlannedVideo, rates: Mapping[str, ExpectedCost]) -> ExpectedCost:
+    size_bytes = video.found.signature.size_bytes
+    known = [rates[stage] for stage in video.reasons if stage in rates]
+    return ExpectedCost(sum(one.wall_s for one in known) * size_bytes, sum(one.cpu_s for one in known) * size_bytes)
+
+
+def _rates(costs: Iterable[Mapping[str, Any]]) -> dict[str, ExpectedCost]:
+    """What a byte of a recording costs in each stage that was computed."""
+    spent: dict[str, ExpectedCost] = {}
     sizes: dict[str, float] = {}
     for cost in costs:
-        for stage, spent in cost.items():
-            if not spent.get("reused") and spent.get("bytes"):
-                seconds[stage] = seconds.get(stage, 0.0) + spent["wall_s"]
-                sizes[stage] = sizes.get(stage, 0.0) + spent["bytes"]
-    rates = {stage: seconds[stage] / sizes[stage] for stage in seconds}
-    return {
-        video.found.path: sum(rates[stage] for stage in video.reasons if stage in rates)
-        * video.found.signature.size_bytes
-        if rates
-        else None
-        for video in videos
-        if video.will_run
-    }
+        for stage, one in cost.items():
+            if not one.get("reused") and one.get("bytes"):
+                before = spent.get(stage, ExpectedCost(0.0, 0.0))
+                spent[stage] = ExpectedCost(before.wall_s + one["wall_s"], before.cpu_s + one.get("cpu_s", 0.0))
+                sizes[stage] = sizes.get(stage, 0.0) + one["bytes"]
+    return {stage: ExpectedCost(one.wall_s / sizes[stage], one.cpu_s / sizes[stage]) for stage, one in spent.items()}

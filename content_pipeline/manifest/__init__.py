@@ -11,7 +11,7 @@
 What they share: `model.py` (the records), `job_filter.py`, `lifecycle.py` (states and legal moves), `transitions.py` (a
 change of state with its history), `retry_policy.py` (what happens after an error), `counts.py`.
 
-The whole: `check.py` (is it sound?), `prune.py`, `restore.py`.
+The whole: `check.py` (is it sound?), `prune.py`, `restore.py`, `staleness.py` (since when jobs are out of date).
 
 The database: `database.py` (opening, transactions), `database_retry.py` (while it is away), `database_errors.py`,
 `database_owner.py` (is it ours?), `sqlite.py`, `write_queue.py`, `schema.py`, `migrate.py`, `statements.py`.

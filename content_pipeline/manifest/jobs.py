@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,14 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import UnknownJob
 from content_pipeline.job_kinds import PROCESSING
+from content_pipeline.manifest import staleness
 from content_pipeline.manifest.claim import ClaimJobs
 from content_pipeline.manifest.counts import read_counts
 from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.enqueue import EnqueueJobs
 from content_pipeline.manifest.job_filter import ALL, JobFilter
 from content_pipeline.manifest.lease import RenewLeases
-from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.model import (
     Attempt,
     Job,
@@ -27,6 +28,7 @@ from content_pipeline.manifest.model import (
 from content_pipeline.manifest.operator_ops import OrderJobs
 from content_pipeline.manifest.rescue import RescueJobs
 from content_pipeline.manifest.schema import attempts, job_items, state_transitions
+from content_pipeline.manifest.staleness import JobAge
 from content_pipeline.manifest.statements import below, in_chunks
 from content_pipeline.manifest.transitions import as_job
 from content_pipeline.manifest.worker_ops import ReportJobs
@@ -76,6 +78,17 @@ class Jobs(EnqueueJobs, ClaimJobs, RenewLeases, ReportJobs, OrderJobs, RescueJob
         its = [self._summaries(job_items.c.kind == kind, job_items.c.subject.in_(some)) for some in chunks]
         return [summary for some in its for summary in some]
 
+    def summaries_of_videos(self, keys: Collection[str], kind: str = PROCESSING) -> Sequence[JobSummary]:
+        """Of the jobs about these videos."""
+        chunks = in_chunks(sorted(keys))
+        its = [self._summaries(job_items.c.kind == kind, job_items.c.video_key.in_(some)) for some in chunks]
+        return [summary for some in its for summary in some]
+
+    def waiting_with_priority(self, priority: int, kind: str = PROCESSING) -> Sequence[JobSummary]:
+        """Of the jobs that wait with exactly this priority, due or not."""
+        waiting = job_items.c.status.in_(list(CLAIMABLE))
+        return self._summaries(job_items.c.kind == kind, waiting, job_items.c.priority == priority)
+
     def _summaries(self, *conditions: sa.ColumnElement[bool]) -> Sequence[JobSummary]:
         query = sa.select(*(job_items.c[name] for name in JobSummary._fields)).where(*conditions)
         with self._database.connect() as connection:
@@ -100,6 +113,11 @@ class Jobs(EnqueueJobs, ClaimJobs, RenewLeases, ReportJobs, OrderJobs, RescueJob
         query = sa.select(attempts).where(attempts.c.job_id == job_id).order_by(attempts.c.number)
         with self._database.connect() as connection:
             return [Attempt(**row._mapping) for row in connection.execute(query)]
+
+    def ages_under(self, folder: Path, kind: str = PROCESSING) -> dict[str, JobAge]:
+        """When each job whose subject lies below a folder last succeeded, and since when it is dirty; by job id."""
+        with self._database.connect() as connection:
+            return staleness.ages_under(connection, folder, kind)
 
     def recent_costs(self) -> Sequence[dict[str, Any]]:
         """What the last successes cost, stage by stage."""

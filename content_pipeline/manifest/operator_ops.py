@@ -36,6 +36,11 @@ class OrderJobs(JobsPart):
         with self._database.transaction() as tx:
             ask_again(tx, job_ids, reason, terms)
 
+    def raise_priority(self, job_ids: Sequence[str], priority: int) -> int:
+        """Of those that wait with a lower one; returns how many."""
+        with self._database.transaction() as tx:
+            return raise_priority(tx, job_ids, priority)
+
     def ask_and_claim(self, request: JobRequest, reason: str, worker_id: str) -> tuple[Job, Job | None]:
         """Ask for a subject and claim its job, atomically: nobody in between can ask for something else.
 
@@ -141,6 +146,15 @@ def ask_again(tx: Transaction, job_ids: Sequence[str], reason: str, terms: JobTe
             running = [job.job_id for job in others if job.status is State.RUNNING]
             if running:
                 tx.connection.execute(sa.update(job_items).where(job_items.c.job_id.in_(running)).values(asked))
+
+
+def raise_priority(tx: Transaction, job_ids: Sequence[str], priority: int) -> int:
+    """What waits with a lower priority gets this one. No state changes: history says nothing of it."""
+    raised = 0
+    for ids in in_chunks(sorted(set(job_ids))):
+        waiting = job_items.c.job_id.in_(ids), job_items.c.status.in_(list(CLAIMABLE)), job_items.c.priority < priority
+        raised += tx.connection.execute(sa.update(job_items).where(*waiting).values(priority=priority)).rowcount
+    return raised
 
 
 _BACK_TO_WORK = {

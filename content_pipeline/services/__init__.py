@@ -1,6 +1,7 @@
 """What a person can ask for: settings and a request in, a typed document out. The CLI, Dagster and scripts call it.
 
 - `processing.py`: process a folder, or what waits in the queue: enqueues what a folder needs, and works on the queue
+- `library_report.py`: what of a library is out of date, why, since when, and at what cost
 - `outcome_recorder.py`: collects what became of each recording
 - `processing_document.py`: the same as a document
 - `planning.py`: what `process` would do and why, how long it would take, and whether there is room
@@ -15,6 +16,7 @@
 - `upkeep.py`: clear, prune, check, verify and rebuild
 - `configuration.py`: the settings in force, and where they came from
 - `health.py`: whether this machine can do the work
+- `report_file.py`: the CSV file of that report
 - `results.py`: what was made so far, as tables
 - `document.py`: the base of all documents
 """

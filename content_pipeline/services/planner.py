@@ -72,13 +72,18 @@ def watch(settings: Settings, manifest: Manifest, seen: Mapping[str, str]) -> Wa
 
 
 def backfill(settings: Settings, manifest: Manifest, priority: int) -> Sequence[WatchedFolder]:
-    """Enqueue everything in the watched folders that is out of date, with a priority of its own."""
+    """Enqueue everything in the watched folders that is out of date, with a priority of its own.
+
+    What waits already with a lower one, such as for the night, gets this one.
+    """
     planner = Planner(settings, manifest, JobTerms(priority=priority))
     ownership_of = output_ownership(settings, manifest)
     folders: list[WatchedFolder] = []
     for folder in settings.library.folders:
         try:
-            folders.append(_watched(folder, planner.enqueue(scan(folder, settings.library, ownership_of))))
+            done = planner.enqueue(scan(folder, settings.library, ownership_of))
+            manifest.jobs.raise_priority([job.job_id for job in done.jobs], priority)
+            folders.append(_watched(folder, done))
         except PipelineError as error:
             folders.append(_failed(folder, error))
     return folders

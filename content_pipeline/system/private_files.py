@@ -13,7 +13,7 @@ PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 OTHERS = 0o077
 
 # What we put into a state folder; one with other things in it may be somebody's project.
-_OURS = ("artifacts", "dagster", "logs")
+_OURS = ("artifacts", "dagster", "logs", "reports")
 _DATABASE = "queue.db"  # and what SQLite and we put beside it, such as `queue.db-wal`
 
 

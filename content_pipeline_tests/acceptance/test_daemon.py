@@ -120,6 +120,10 @@ class Dev:
         results = self.graphql(query)["data"]["runsOrError"]["results"]
         return {run["runId"]: run["status"] for run in results}
 
+    def backfills(self) -> list[str]:
+        query = "{ partitionBackfillsOrError { ... on PartitionBackfills { results { status } } } }"
+        return [one["status"] for one in self.graphql(query)["data"]["partitionBackfillsOrError"]["results"]]
+
     def stale_status(self, asset: str, key: str) -> str | None:
         query = """query($asset: String!, $key: String!) { assetNodeOrError(assetKey: {path: [$asset]}) {
             ... on AssetNode { staleStatus(partition: $key) } } }"""
@@ -271,6 +275,23 @@ def test_a_recording_that_is_copied_slowly_is_left_alone_until_it_is_whole_and_t
     assert dev.runs()[job.run_id] == "SUCCESS"
 
 
+def test_what_a_run_printed_is_shown_in_the_ui_from_the_log_of_its_worker(dev: Dev) -> None:
+    run = dev.job("slow.mp4").run_id
+    query = """query($run: ID!) { logsForRun(runId: $run) { ... on EventConnection { events {
+        __typename ... on LogsCapturedEvent { fileKey } } } } }"""
+    events = dev.graphql(query, run=run)["data"]["logsForRun"]["events"]
+    (file_key,) = [event["fileKey"] for event in events if event["__typename"] == "LogsCapturedEvent"]
+    query = """query($key: [String!]!) { capturedLogs(logKey: $key) { stdout stderr }
+        capturedLogsMetadata(logKey: $key) { stderrLocation } }"""
+    found = dev.graphql(query, key=[run, "compute_logs", file_key])["data"]
+    log = dev.state / "logs" / f"run-{run}.log"
+    assert found["capturedLogsMetadata"]["stderrLocation"] == str(log)
+    assert found["capturedLogs"]["stderr"] == found["capturedLogs"]["stdout"] == log.read_text()
+    assert "RUN_SUCCESS" in found["capturedLogs"]["stderr"]
+    nobody = dev.graphql(query, key=["../dagster.yaml", "compute_logs", file_key])["data"]["capturedLogs"]
+    assert nobody == {"stdout": None, "stderr": None}
+
+
 def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings: dict[str, Path]) -> None:
     """The child, the supervisor, the daemon and the code servers, one after the other and then together."""
     dev.configure(render__mode='"encode"', render__preset='"veryslow"')
@@ -354,6 +375,7 @@ def test_a_changed_threshold_shows_as_stale_and_the_nightly_backfill_re_decides_
     eventually(lambda: dev.is_done("slow.mp4"), "it is done")
     job = dev.job("slow.mp4")
     assert {stage for stage, cost in job.cost.items() if not cost["reused"]} <= {"detections", "montage"}
+    eventually(lambda: dev.backfills() == ["COMPLETED_SUCCESS"], "Dagster shows it as a backfill that succeeded", 60)
 
 
 def test_two_daemons_on_one_instance_do_everything_once(dev: Dev, recordings: dict[str, Path]) -> None:

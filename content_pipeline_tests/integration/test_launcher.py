@@ -14,7 +14,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from content_pipeline.dagster_runtime.names import JOB_TAG, PARENT_RUN_TAG
+from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY, JOB_TAG, PARENT_RUN_TAG
 from content_pipeline.defs.sensors.dispatch_jobs import due_runs
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.launchers.local.run_launcher import ensure_supervisor
@@ -232,6 +232,25 @@ def test_a_run_of_some_assets_claims_too_and_leaves_the_rest_to_be_done(game: La
     assert game.ends(rest) is SUCCESS
     assert _computed(game, rest) <= {"montage"}
     assert game.job("game.mp4").status is State.SUCCEEDED
+
+
+def test_what_a_run_of_some_assets_leaves_does_not_wait_for_the_night(game: LaunchedProject) -> None:
+    """Although the job was last asked for by a nightly backfill."""
+    game.set(SCHEDULE__QUIET_HOURS=_hours_that_are_not_now())
+    (run,) = game.launch_due().values()
+    game.ends(run)
+    game.manifest.jobs.mark_dirty(JobFilter(), "detections: a setting", BACKFILL_PRIORITY)
+    assert game.launch_due() == {}
+    some = game.launch_by_hand(game.job("game.mp4").video_key, "detections")
+    assert game.ends(some) is SUCCESS
+    (rest,) = game.launch_due().values()
+    assert game.ends(rest) is SUCCESS
+    assert game.job("game.mp4").status is State.SUCCEEDED
+
+
+def _hours_that_are_not_now() -> str:
+    start = (datetime.now(UTC).hour + 11) % 24
+    return f"{start:02}:00-{(start + 1) % 24:02}:00"
 
 
 def test_a_drained_supervisor_gives_back_what_does_not_end_in_time_and_the_run_goes_on(

@@ -13,6 +13,7 @@ import dagster as dg
 import pytest
 
 from content_pipeline.dagster_runtime.manifest_rebuild import REASON, Rebuilt, forget_videos, missing_keys, rebuild
+from content_pipeline.dagster_runtime.records import RECOVERY
 from content_pipeline.library.plan import Action
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.lifecycle import State
@@ -274,9 +275,54 @@ def test_the_records_stay_small(as_it_was: AsItWas) -> None:
     with as_it_was.project.instance() as instance:
         for name, most in (("fingerprint", 1_000), ("montage", 8_000)):
             found = instance.fetch_materializations(dg.AssetKey(name), limit=10).records
-            entries = [record.asset_materialization.metadata for record in found]
-            ours = ("files", "quick_digest", "recipe", "config_hash", "stage_keys", "facts", "outputs")
-            assert all(sum(len(str(one[key].value)) for key in ours if key in one) < most for one in entries)
+            entries = [record.asset_materialization.metadata for record in found if record.run_id]
+            assert entries
+            assert all(len(str(one[RECOVERY].value)) < most for one in entries)
+
+
+def test_people_see_a_picture_and_numbers_first_and_what_a_rebuild_reads_last_in_one_entry(as_it_was: AsItWas) -> None:
+    with as_it_was.project.instance() as instance:
+        montages = instance.fetch_materializations(dg.AssetKey("montage"), limit=10).records
+        records = instance.fetch_materializations(dg.AssetKey("fingerprint"), limit=10).records
+    fingerprints = [record for record in records if record.run_id]  # not those reported by hand
+    shown = [list(record.asset_materialization.metadata) for record in montages]
+    assert {keys[0] for keys in shown} == {"contact_sheet", "result"}
+    assert all(keys[-1] == RECOVERY for keys in shown)
+    folded = {"recipe", "stage_keys", "outputs", "facts", "publications", "config_hash", "files", "quick_digest"}
+    for record in (*montages, *fingerprints):
+        assert not folded & set(record.asset_materialization.metadata)
+    assert all(next(iter(one.asset_materialization.metadata)) == "path" for one in fingerprints)
+
+
+def test_records_of_before_they_were_folded_are_understood(processed: Project) -> None:
+    manifest = opened(processed)
+    before = known_jobs(manifest)
+    with processed.instance() as instance:
+        for name in ("fingerprint", "montage"):
+            for record in reversed(instance.fetch_materializations(dg.AssetKey(name), limit=10).records):
+                instance.report_runless_asset_event(as_before_folding(record.asset_materialization))
+        database(processed).unlink()
+        assert rebuild(instance, manifest) == Rebuilt(videos=4, jobs=4)
+    after = known_jobs(manifest)
+    assert {name: without_run(job) for name, job in after.items()} == {
+        name: without_run(job) for name, job in before.items()
+    }
+    assert actions(processed) == dict.fromkeys(NAMES, Action.KEEP)
+
+
+def as_before_folding(made: dg.AssetMaterialization) -> dg.AssetMaterialization:
+    """With an entry of its own for everything."""
+    shown = {name: value for name, value in made.metadata.items() if name != RECOVERY}
+    folded: Any = made.metadata[RECOVERY].value
+    apart = {name: value if isinstance(value, str) else dg.MetadataValue.json(value) for name, value in folded.items()}
+    return dg.AssetMaterialization(
+        made.asset_key, partition=made.partition, metadata={**shown, **apart}, tags=made.tags
+    )
+
+
+def without_run(job: dict[str, Any]) -> dict[str, Any]:
+    """These records were reported without a run."""
+    return {name: value for name, value in job.items() if name != "run_id"}
 
 
 def test_what_was_published_where_is_known_again(processed: Project, tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import click
 from content_pipeline.cli.live import audio_track
 from content_pipeline.cli.printing import describe_target, print_document, print_result
 from content_pipeline.cli.queue.options import queue_options, settings_with_note
+from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY
 from content_pipeline.errors import hint_for, printable
+from content_pipeline.manifest.lifecycle import CLAIMABLE
 from content_pipeline.services import queueing
 from content_pipeline.services.queueing import STALE, JobHistory
 from content_pipeline.stages.calibration_document import CalibrationResults
@@ -38,6 +40,8 @@ def _lines(job: JobHistory) -> Iterator[str]:
     yield f"{job.status}; {budget}; priority {job.priority}"
     if job.status == STALE:
         yield f"its worker {job.worker_id} is gone; `content-ai queue process` continues it"
+    elif job.status in CLAIMABLE and job.priority <= BACKFILL_PRIORITY:
+        yield "waits for the quiet hours (`schedule.quiet_hours`); `content-ai queue process` does it now"
     if job.error_code is not None:
         yield f"last error ({job.error_code}): {job.last_error}"
         yield f"what to do: {hint_for(job.error_code)}"

@@ -90,12 +90,12 @@ def _metadata(library: Path, result: StageResult) -> dict[str, Any]:
     if not facts["clips"]:
         return {**shown, "result": "nothing to show: no best-of was made"}
     return {
+        **picture("contact_sheet", result.artifact.path("sheet.jpg"), "one picture per clip"),
+        "output": dg.MetadataValue.path(printable(next(iter(result.outputs)))),
         **shown,
         "clips_reused": facts["clips_reused"],
         "size": f"{facts['width']}x{facts['height']}",
-        "output": dg.MetadataValue.path(printable(next(iter(result.outputs)))),
         "cuts": _table(result.artifact.read_json("montage.json")["cuts"]),
-        **picture("contact_sheet", result.artifact.path("sheet.jpg"), "one picture per clip"),
     }
 
 

@@ -19,8 +19,17 @@ from content_pipeline.stage import StageName, spec_of
 from content_pipeline.stages.context import StageResult, code_version
 from content_pipeline.stages.cost import Meter
 
-# Of everything that encodes. It has no limit, until one is set for the pool in the UI or in dagster.yaml.
+# Of everything that encodes. Its limit is the default of dagster.yaml, until one is set for the pool in the UI.
 RENDER_POOL = "render"
+# Roughly what a stage takes of the machine, to filter by in the catalog.
+_COST: dict[StageName, str] = {
+    "fingerprint": "reads-all",
+    "energy": "decodes-all",
+    "detections": "cheap",
+    "montage": "encodes",
+    "calibration": "cheap",
+    "best_of": "encodes",
+}
 _PARTITIONS = {"video": VIDEOS, "library": LIBRARIES}
 
 
@@ -34,6 +43,7 @@ def asset_options(settings: Settings, stage: StageName, kinds: set[str], pool: s
         "group_name": subject,
         "owners": ["team:content"],
         "kinds": kinds,
+        "tags": {"subject": subject, "cost": _COST[stage]},
         "output_required": True,
         "pool": pool,
         "config_schema": config_of(stage).to_config_schema(),
@@ -48,13 +58,21 @@ def materialized(
     meter: Meter,
     checks: tuple[dg.AssetCheckResult, ...] = (),
     config_hash: str | None = None,
+    recovery: Mapping[str, Any] | None = None,
 ) -> dg.MaterializeResult:
+    """`metadata`, in the order in which people see it; what it cost follows, and what only a rebuild reads is last."""
     reached(f"{result.stage}_left")
     cost = meter.spent()
     current_run().reporter.finished(result, cost, config_hash)
     # Given with the result, Dagster would keep it twice: with the step's output, and with the materialization.
     context.add_asset_metadata(
-        {"reused": result.reused, "seconds": cost["wall_s"], "cpu_s": cost["cpu_s"], **metadata},
+        {
+            **metadata,
+            "reused": result.reused,
+            "seconds": cost["wall_s"],
+            "cpu_s": cost["cpu_s"],
+            **({} if recovery is None else recovery),
+        },
     )
     return dg.MaterializeResult(data_version=dg.DataVersion(result.key), check_results=checks)
 

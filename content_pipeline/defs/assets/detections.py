@@ -34,12 +34,12 @@ def _metadata(made: DetectionsResult) -> dict[str, Any]:
     document = artifact.read_json("detections.json")
     dropped = Counter(item["dropped_by"] for item in document["candidates"] if item["dropped_by"] is not None)
     return {
+        **picture("plot", artifact.path("plot.png"), "level, threshold, events and highlights"),
         "events": artifact.facts["events"],
         "highlights": artifact.facts["highlights"],
         "highlight_s": round(artifact.facts["highlight_s"], 3),
         "candidates": artifact.facts["candidates"],
         "dropped": dg.MetadataValue.json(dict(dropped)),
-        **picture("plot", artifact.path("plot.png"), "level, threshold, events and highlights"),
         "spans": dg.MetadataValue.table(
             [
                 dg.TableRecord({name: round(item[name], 3) for name in ("start_s", "end_s", "score")})

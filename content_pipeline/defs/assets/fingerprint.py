@@ -27,8 +27,9 @@ def build(settings: Settings) -> dg.AssetsDefinition:
         """
         with asset_errors("fingerprint", context) as meter:
             made = video.fingerprint()
-            metadata = _metadata(made, stage_context.videos.with_key(context.partition_key))
-        return materialized(context, made.result, metadata, meter)
+            files = stage_context.videos.with_key(context.partition_key)
+            metadata, recovery = _metadata(made, files), records.of_files(files, made.content.full)
+        return materialized(context, made.result, metadata, meter, recovery=recovery)
 
     return fingerprint
 
@@ -38,12 +39,11 @@ def _metadata(made: FingerprintResult, files: Sequence[KnownVideo]) -> dict[str,
     info, video = content.info, content.info.video
     return {
         "path": dg.MetadataValue.path(printable(files[0].path)),
-        "copies": len(files),
-        "digest": content.full,
-        "size_bytes": facts["size_bytes"],
         "duration_s": round(info.duration_s, 3),
-        "container": info.container,
+        "size_bytes": facts["size_bytes"],
         "picture": f"{video.width}x{video.height} {video.codec} {video.frame_rate:.2f} fps" if video else "none",
         "audio_tracks": len(info.audio),
-        **records.of_files(files, content.full),
+        "container": info.container,
+        "copies": len(files),
+        "digest": content.full,
     }

@@ -29,8 +29,10 @@ def build(settings: Settings) -> dg.AssetsDefinition:
             made = video.montage()
             checks = check_montage(made.result)
             recipe = recipe_of(stage_context.settings)
-            metadata = {**_metadata(made.result), **records.of_montage(made, recipe)}
-        return materialized(context, made.result, metadata, meter, checks, recipe.config_hash)
+            recovery = records.of_montage(made, recipe)
+        return materialized(
+            context, made.result, _metadata(made.result), meter, checks, recipe.config_hash, recovery=recovery
+        )
 
     return montage
 
@@ -38,13 +40,15 @@ def build(settings: Settings) -> dg.AssetsDefinition:
 def _metadata(result: StageResult) -> dict[str, Any]:
     facts = result.artifact.facts
     shown: dict[str, Any] = {"clips": facts["clips"], "montage_s": round(facts["montage_s"], 3)}
+    notes = {"notes": dg.MetadataValue.json(list(result.notes))} if result.notes else {}
     if not facts["clips"]:
-        return {**shown, "result": "no highlights: no montage was made"}
+        return {"result": "no highlights: no montage was made", **shown, **notes}
     return {
+        **picture("contact_sheet", result.artifact.path("sheet.jpg"), "one picture per highlight"),
+        "output": dg.MetadataValue.path(printable(next(iter(result.outputs)))),
         **shown,
         "clips_reused": facts["clips_reused"],
         "mode": facts["mode"],
         "why_this_mode": facts["reason"],
-        "output": dg.MetadataValue.path(printable(next(iter(result.outputs)))),
-        **picture("contact_sheet", result.artifact.path("sheet.jpg"), "one picture per highlight"),
+        **notes,
     }

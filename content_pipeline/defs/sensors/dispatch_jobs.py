@@ -5,13 +5,14 @@ Only a small window of runs is open in Dagster at a time: its queue is scanned w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import dagster as dg
 
+from content_pipeline.dagster_runtime.backfills import Backfills
 from content_pipeline.dagster_runtime.names import BACKFILL_PRIORITY, JOB_TAG, PRIORITY_TAG, job_tag_of
 from content_pipeline.errors import PipelineError, code_of, named
 from content_pipeline.execution.job_kinds import PROCESSING, JobKindHandler
@@ -42,6 +43,11 @@ class DueRun:
     partition_key: str
     tag: str
     run_key: str
+    backfill: Mapping[str, str] = field(default_factory=dict)  # the tags that make it part of one
+
+    @property
+    def tags(self) -> dict[str, str]:
+        return {**self.backfill, JOB_TAG: self.tag, PRIORITY_TAG: str(self.job.priority)}
 
 
 def dispatch_sensor(current: Callable[[], Settings], handler: JobKindHandler) -> dg.SensorDefinition:
@@ -65,8 +71,7 @@ def dispatch_sensor(current: Callable[[], Settings], handler: JobKindHandler) ->
 
 
 def _request(run: DueRun) -> dg.RunRequest:
-    tags = {JOB_TAG: run.tag, PRIORITY_TAG: str(run.job.priority)}
-    return dg.RunRequest(run_key=run.run_key, partition_key=run.partition_key, tags=tags)
+    return dg.RunRequest(run_key=run.run_key, partition_key=run.partition_key, tags=run.tags)
 
 
 def due_runs(
@@ -75,21 +80,25 @@ def due_runs(
     now: datetime,
     handler: JobKindHandler = PROCESSING,
 ) -> Sequence[DueRun]:
-    manifest = open_manifest(settings)
-    under_way = _under_way(instance)
+    manifest, quiet = open_manifest(settings), is_quiet(settings.schedule, now)
+    open_runs = instance.get_runs(dg.RunsFilter(statuses=OPEN))
+    backfills = Backfills(instance, manifest, open_runs, now)
+    if handler is PROCESSING:
+        backfills.tend(quiet)
+    under_way = _under_way(open_runs)
     room = max(WINDOW, 2 * settings.worker_count) - len(under_way)
     if room <= 0:
         return []
-    lowest = None if is_quiet(settings.schedule, now) else BACKFILL_PRIORITY + 1
+    lowest = None if quiet else BACKFILL_PRIORITY + 1
     claim = ClaimRequest(this_worker(), room + len(under_way), handler.kind, min_priority=lowest)
     jobs = [job for job in manifest.jobs.due(claim) if job.job_id not in under_way]
     found = [_due_run(job, handler, instance, manifest) for job in jobs[:room]]
-    return [one for one in found if one is not None]
+    due = [one for one in found if one is not None and not backfills.is_being_cancelled(one.partition_key)]
+    return [replace(one, backfill=backfills.tags_of(one.job, one.partition_key)) for one in due]
 
 
-def _under_way(instance: dg.DagsterInstance) -> set[str]:
+def _under_way(runs: Sequence[dg.DagsterRun]) -> set[str]:
     """The jobs that a run was asked for, which has not ended."""
-    runs = instance.get_runs(dg.RunsFilter(statuses=OPEN))
     tags = [tag for run in runs if (tag := job_tag_of(run.tags)) is not None]
     return {parse_job_tag(tag)[0] for tag in tags}
 

@@ -83,7 +83,10 @@ class ProcessingHandler:
         job = current[0]
         if job.status in (State.CANCELLED, State.DISCARDED) and not is_whole(self, launch):
             return Refused(f"{key} is {job.status}; run `content-ai queue resume {job.job_id}` first")
-        return _asked(_on_terms(_again(job), launch, settings, manifest), manifest, job)
+        asked = _asked(_on_terms(_again(job), launch, settings, manifest), manifest, job)
+        # Somebody wants it now: what a run of some stages leaves does not wait for the quiet hours.
+        manifest.jobs.raise_priority([asked.job_id], 0)
+        return asked
 
     # --- in the child
 

@@ -7,5 +7,6 @@ Pillow draws them. Nothing here decides anything: a picture that is missing cost
 - `contact_sheet.py`: one picture per highlight
 - `stills.py`: these pictures, for as little decoding as possible
 - `thumbnail.py`: a picture made small
+- `bars.py`: a few named amounts, one bar each
 - `canvas.py`: colours, text and times that all of them share
 """

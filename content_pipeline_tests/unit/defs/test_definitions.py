@@ -35,9 +35,11 @@ def test_the_assets_and_what_they_depend_on() -> None:
         "montage": ["detections"],
         "calibration": [],
         "best_of": ["detections"],
+        "library_report": [],
     }
     groups = {key.to_user_string(): graph.get(key).group_name for key in graph.get_all_asset_keys()}
-    assert groups == {**dict.fromkeys(found, "video"), "calibration": "library", "best_of": "library"}
+    of_libraries = dict.fromkeys(("calibration", "best_of", "library_report"), "library")
+    assert groups == {**dict.fromkeys(found, "video"), **of_libraries}
     assert all(graph.get(key).is_partitioned and graph.get(key).description for key in graph.get_all_asset_keys())
     assert {f"{key.asset_key.to_user_string()}.{key.name}" for key in graph.asset_check_keys} == {
         "detections.within_the_video",
@@ -49,6 +51,7 @@ def test_the_assets_and_what_they_depend_on() -> None:
         "best_of.duration_matches_plan",
         "best_of.cuts_in_order",
         "best_of.has_sound",
+        "library_report.nothing_is_stale",
     }
 
 
@@ -70,7 +73,11 @@ def test_the_job_covers_every_asset_and_check_of_a_video() -> None:
 
 def test_each_asset_of_a_library_has_a_job_of_its_own() -> None:
     found = definitions()
-    for name, asset in (("calibrate_library", "calibration"), ("best_of_library", "best_of")):
+    for name, asset in (
+        ("calibrate_library", "calibration"),
+        ("best_of_library", "best_of"),
+        ("report_library", "library_report"),
+    ):
         assert [node.name for node in found.resolve_job_def(name).nodes] == [asset]
 
 
@@ -85,9 +92,19 @@ def test_what_happens_by_itself_is_on_from_the_start() -> None:
         "nightly_backfill_schedule": "0 1 * * *",
         "retention_schedule": "0 1 * * *",
         "scrub_recordings_schedule": "0 1 * * 0",
+        "hourly_report": "30 * * * *",
         "weekly_calibration": "0 1 * * 5",
         "weekly_best_of": "0 1 * * 0",
     }
+
+
+def test_everything_that_people_see_says_what_it_is() -> None:
+    found = defs()
+    repository = found.get_repository_def()
+    described = [*found.sensors, *found.schedules, *(job for job in repository.get_all_jobs() if job.name[0] != "_")]
+    assert [one.name for one in described if not one.description] == []
+    graph = repository.asset_graph
+    assert {key.to_user_string() for key in graph.get_all_asset_keys() if not graph.get(key).tags} == set()
 
 
 def test_what_encodes_shares_a_pool() -> None:
