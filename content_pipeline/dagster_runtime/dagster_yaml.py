@@ -25,6 +25,7 @@ MOVED_MODULES = {
 EARLIER_VERSIONS = frozenset(
     {
         "79ed49f652f58e140df7b3bae83fd3b111054a14be875325dc4fb50f3d7e93c0",
+        "c61ecd9e2182847f24e417f67b317d278cdf84b37ad02a65fa26c9733b9bdebc",
         "ab0e8e349c153bdb7da4b9dc675f46647e5df525d37ef2991a0e20331596068b",
     }
 )

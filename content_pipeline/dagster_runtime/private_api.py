@@ -50,14 +50,16 @@ from dagster._core.storage.event_log.schema import (
     SqlEventLogStorageMetadata,
     SqlEventLogStorageTable,
 )
-from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
+from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage as SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite import consolidated_sqlite_event_log
 from dagster._core.storage.event_log.sqlite.consolidated_sqlite_event_log import (
     ConsolidatedSqliteEventLogStorage as ConsolidatedSqliteEventLogStorage,
 )
 from dagster._core.storage.runs.base import RunStorage as RunStorage
+from dagster._core.storage.runs.schema import RunStorageSqlMetadata
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage as SqliteRunStorage
 from dagster._core.storage.schedules.base import ScheduleStorage as ScheduleStorage
+from dagster._core.storage.schedules.schema import ScheduleStorageSqlMetadata
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import (
     SqliteScheduleStorage as SqliteScheduleStorage,
 )
@@ -69,6 +71,11 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._serdes import ConfigurableClass as ConfigurableClass
 from dagster._serdes import ConfigurableClassData as ConfigurableClassData
 from dagster._utils.interrupts import capture_interrupts, pop_captured_interrupt
+from dagster_postgres import PostgresEventLogStorage as PostgresEventLogStorage
+from dagster_postgres import PostgresRunStorage as PostgresRunStorage
+from dagster_postgres import PostgresScheduleStorage as PostgresScheduleStorage
+from dagster_postgres.event_log import event_log as postgres_event_log
+from dagster_postgres.utils import pg_alembic_config
 
 from content_pipeline.dagster_runtime.names import PARTITION_TAG
 from content_pipeline.execution.run_context import current_run
@@ -334,3 +341,20 @@ def stamp_event_tables(connection: Any) -> None:
 
 def event_log_revision(connection: Any) -> AlembicVersion:
     return check_alembic_revision(get_alembic_config(consolidated_sqlite_event_log.__file__), connection)
+
+
+_METADATA = RunStorageSqlMetadata, SqlEventLogStorageMetadata, ScheduleStorageSqlMetadata
+
+
+def all_tables() -> set[str]:
+    """Of a database that holds runs, events and schedules together."""
+    return {name for metadata in _METADATA for name in metadata.tables}
+
+
+def make_all_tables(connection: sa.Connection) -> None:
+    for metadata in _METADATA:
+        metadata.create_all(connection)
+
+
+def stamp_postgres_tables(connection: sa.Connection) -> None:
+    stamp_alembic_rev(pg_alembic_config(postgres_event_log.__file__), connection)
