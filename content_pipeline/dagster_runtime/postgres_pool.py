@@ -34,7 +34,11 @@ class RecordsPool:
         self.place = str(url)
         self.is_made = False  # whether this process has seen that all tables are there
         self.engine = postgres_engine(
-            parsed_url(url), isolation_level="AUTOCOMMIT", pool_size=KEPT, max_overflow=AT_MOST - KEPT
+            parsed_url(url),
+            isolation_level="AUTOCOMMIT",
+            pool_size=KEPT,
+            max_overflow=AT_MOST - KEPT,
+            pool_use_lifo=True,
         )
         # First of all: SQLAlchemy asks a new connection which schema it is in.
         sa.event.listen(self.engine, "connect", partial(_set_up, statement_timeout_ms), insert=True)
@@ -43,7 +47,7 @@ class RecordsPool:
     @contextmanager
     def connect(self) -> Iterator[sa.Connection]:
         """A connection whose failures have the names that workers act on."""
-        with self._named_failures(), call_with_retries(self._connected, RETRY_S, f"{self.place}") as connection:
+        with self._named_failures(), call_with_retries(self._connected, RETRY_S, self.place) as connection:
             yield connection
 
     @contextmanager
