@@ -1,6 +1,37 @@
-"""Every private call into Dagster, in one place. Tried on dagster 1.13.27.
+"""Every private call into Dagster, in one place. Tried on dagster 1.13.27 and dagster-postgres 0.29.27.
 
-A canary test stands behind each: when an upgrade breaks one, it says which.
+A canary test stands behind each name: when an upgrade breaks one, it says which. Dagster has no public name for these:
+
+A run that the UI shows under the code location, and can execute again, says where its code is:
+`ModuleCodePointer`, `JobPythonOrigin`, `RepositoryPythonOrigin`, `DEFAULT_DAGSTER_ENTRY_POINT`,
+`ManagedGrpcPythonEnvCodeLocationOrigin`, `RemoteJobOrigin`, `RemoteRepositoryOrigin`, `LoadableTargetOrigin`.
+
+A run that was created is executed in this process, where everything heavy is loaded, and SIGTERM ends it as cancelled:
+`InMemoryJob`, `execute_run_iterator`, `capture_interrupts`.
+
+A resumed run does not do again what it has done; stock executors repeat every step:
+`InProcessExecutor`, `inprocess_execution_iterator`, `PlanExecutionContextManager`, `ExecuteRunWithPlanIterable`,
+`PlanOrchestrationContext`, `ExecutionPlan`, `ResolvedRunConfig`, `RetryMode`, `EngineEventData`.
+
+A run whose worker died is reported as such, so that Dagster may retry it: `JobFailureData`, `RunFailureReason`.
+
+A run launcher is made by subclassing; there is no other way:
+`RunLauncher`, `LaunchRunContext`, `ResumeRunContext`, `CheckRunHealthResult`, `WorkerStatus`.
+
+`dagster.yaml` names our launcher and storage, and is read once: `ConfigurableClass`, `ConfigurableClassData`,
+`InstanceRef`.
+
+Storages on connections that are kept are made by subclassing the stock ones:
+`DagsterStorage`, `RunStorage`, `EventLogStorage`, `ScheduleStorage`, `SqlEventLogStorage`, `SqliteRunStorage`,
+`SqliteScheduleStorage`, `ConsolidatedSqliteEventLogStorage`, `SqlPollingEventWatcher`, `create_db_conn_string`.
+
+Their tables are made by one process, and the revision is written last: `SqlEventLogStorageMetadata`,
+`RunStorageSqlMetadata`, `ScheduleStorageSqlMetadata`, `consolidated_sqlite_event_log`, `AlembicVersion`,
+`check_alembic_revision`, `get_alembic_config`, `stamp_alembic_rev`.
+
+Events are stored compressed, the runs that hold the latest of anything are found in one statement, and 10,000
+partitions are forgotten in another: `SqlEventLogStorageTable`, `AssetKeyTable`, `AssetCheckExecutionsTable`,
+`DynamicPartitionsTable`.
 """
 
 from __future__ import annotations
@@ -20,7 +51,7 @@ import sqlalchemy as sa
 from dagster._core.code_pointer import ModuleCodePointer
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.errors import DagsterExecutionInterruptedError
-from dagster._core.events import DagsterEvent, EngineEventData, JobFailureData, RunFailureReason
+from dagster._core.events import EngineEventData, JobFailureData, RunFailureReason
 from dagster._core.execution.api import ExecuteRunWithPlanIterable, execute_run_iterator
 from dagster._core.execution.context.system import PlanExecutionContext, PlanOrchestrationContext
 from dagster._core.execution.context_creation_job import PlanExecutionContextManager
@@ -141,7 +172,7 @@ class ResumableInProcessExecutor(InProcessExecutor):
     What has ended is not done again, and retries that a step has used up stay used up.
     """
 
-    def execute(self, plan_context: PlanOrchestrationContext, execution_plan: ExecutionPlan) -> Iterator[DagsterEvent]:
+    def execute(self, plan_context: PlanOrchestrationContext, execution_plan: ExecutionPlan) -> Iterator[dg.DagsterEvent]:
         steps = execution_plan.step_keys_to_execute
         plan, what = execution_plan, f"Executing steps in process {os.getpid()}."
         if plan_context.resume_from_failure:
@@ -152,11 +183,11 @@ class ResumableInProcessExecutor(InProcessExecutor):
                 f"Continuing in process {os.getpid()}: {', '.join(steps) or 'nothing'} left, "
                 f"{', '.join(sorted(finished)) or 'nothing'} already done."
             )
-        yield DagsterEvent.engine_event(plan_context, what, EngineEventData.in_process(os.getpid(), steps))
+        yield dg.DagsterEvent.engine_event(plan_context, what, EngineEventData.in_process(os.getpid(), steps))
         if steps:
             yield from self._execute(plan_context, _InterruptiblePlan(*plan))
 
-    def _execute(self, context: PlanOrchestrationContext, plan: ExecutionPlan) -> Iterator[DagsterEvent]:
+    def _execute(self, context: PlanOrchestrationContext, plan: ExecutionPlan) -> Iterator[dg.DagsterEvent]:
         manager = PlanExecutionContextManager(
             job=context.job,
             retry_mode=context.retry_mode,
@@ -171,7 +202,7 @@ class ResumableInProcessExecutor(InProcessExecutor):
         yield from ExecuteRunWithPlanIterable(plan, _until_terminated, manager)
 
 
-def _until_terminated(job_context: PlanExecutionContext, execution_plan: ExecutionPlan) -> Iterator[DagsterEvent]:
+def _until_terminated(job_context: PlanExecutionContext, execution_plan: ExecutionPlan) -> Iterator[dg.DagsterEvent]:
     """Dagster's own loop, without its mistake: to a retry policy an interruption is an error like any other, so that
     a run that a person terminates would be retried (dagster issue 15026). Drop this when that is closed."""
     for event in inprocess_execution_iterator(job_context, execution_plan):
