@@ -25,6 +25,7 @@ BENCHES = {
     "library": "Libraries",
     "manifest": "Manifest",
     "launcher": "Run launcher",
+    "records": "Dagster's records in Postgres",
 }
 
 
