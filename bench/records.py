@@ -46,7 +46,7 @@ def _seconds_each(store: Callable[[dg.EventLogEntry], None], event: Callable[[in
 
 
 def _line(number: int) -> dg.EventLogEntry:
-    return dg.EventLogEntry(
+    return dg.EventLogEntry(  # type: ignore[no-untyped-call]
         error_info=None, level=20, user_message=f"line {number}", run_id="a-run", timestamp=time.time()
     )
 

@@ -87,7 +87,7 @@ from dagster._core.storage.event_log.sqlite.consolidated_sqlite_event_log import
     ConsolidatedSqliteEventLogStorage as ConsolidatedSqliteEventLogStorage,
 )
 from dagster._core.storage.runs.base import RunStorage as RunStorage
-from dagster._core.storage.runs.schema import RunStorageSqlMetadata
+from dagster._core.storage.runs.schema import RunStorageSqlMetadata as RunStorageSqlMetadata
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage as SqliteRunStorage
 from dagster._core.storage.schedules.base import ScheduleStorage as ScheduleStorage
 from dagster._core.storage.schedules.schema import ScheduleStorageSqlMetadata

@@ -84,7 +84,7 @@ def rows_holding(server: postgres.Server, database: str, *secrets: str) -> list[
 
 def dagster(*arguments: str, cwd: Path, environment: dict[str, str]) -> str:
     """A command of Dagster itself, which is told only where its home is."""
-    command = [Path(sys.executable).parent / "dagster", *arguments]
+    command = [str(Path(sys.executable).parent / "dagster"), *arguments]
     home = {"DAGSTER_HOME": str(cwd / ".content-ai" / "dagster")}
     done = subprocess.run(
         command, cwd=cwd, env={**os.environ, **environment, **home}, capture_output=True, text=True, check=False

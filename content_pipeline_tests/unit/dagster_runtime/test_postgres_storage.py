@@ -116,7 +116,7 @@ def test_tables_whose_maker_was_killed_are_made_whole(settings: Settings, server
     make(settings)
     assert has_dagster_records(settings)
     with open_instance(settings) as instance:
-        revision, head = instance.event_log_storage.alembic_version()  # type: ignore[misc]
+        revision, head = instance.event_log_storage.alembic_version()
         assert revision == head
         assert instance.run_storage.has_built_index("run_partitions")  # type: ignore[attr-defined]
 

@@ -173,8 +173,8 @@ def test_dagster_asks_the_launcher_that_dagster_yaml_names(tmp_path: Path, monke
     with open_instance(load(flags={"state_dir": tmp_path}, env={}).settings) as instance:
         instance.add_dynamic_partitions("videos", ["a"])
         run = internals.create_run(instance, job_of(noop), "a", {})
-        instance.launch_run(run.run_id, None)  # type: ignore[arg-type]  # as `process` does, without a workspace
-        instance.resume_run(run.run_id, None, 1)  # type: ignore[arg-type]
+        instance.launch_run(run.run_id, None)  # as `process` does, without a workspace
+        instance.resume_run(run.run_id, None, 1)
     launched, resumed = RecordingLauncher.asked
     assert isinstance(launched, internals.LaunchRunContext) and isinstance(resumed, internals.ResumeRunContext)
     assert launched.dagster_run.run_id == resumed.dagster_run.run_id == run.run_id
@@ -209,7 +209,7 @@ def test_our_storages_are_those_of_dagster_at_its_newest_revision(instance: dg.D
         (instance.event_log_storage, internals.EventLogStorage, internals.ConsolidatedSqliteEventLogStorage),
     ):
         assert isinstance(part, kind) and isinstance(part, stock)
-        revision, head = part.alembic_version()  # type: ignore[misc]
+        revision, head = part.alembic_version()
         assert revision == head is not None
         assert Path(part._conn_string.removeprefix("sqlite:///")).is_relative_to(home)
     assert isinstance(instance.event_log_storage, internals.SqlEventLogStorage)
