@@ -13,6 +13,9 @@ A resumed run does not do again what it has done; stock executors repeat every s
 `InProcessExecutor`, `inprocess_execution_iterator`, `PlanExecutionContextManager`, `ExecuteRunWithPlanIterable`,
 `PlanOrchestrationContext`, `ExecutionPlan`, `ResolvedRunConfig`, `RetryMode`, `EngineEventData`.
 
+A run that is terminated ends, also while a step waits for its next try; under a stock executor it is retried:
+`PlanExecutionContext`, `ActiveExecution`, `pop_captured_interrupt`.
+
 A run whose worker died is reported as such, so that Dagster may retry it: `JobFailureData`, `RunFailureReason`.
 
 A run launcher is made by subclassing; there is no other way:
@@ -50,7 +53,6 @@ import dagster as dg
 import sqlalchemy as sa
 from dagster._core.code_pointer import ModuleCodePointer
 from dagster._core.definitions.job_base import InMemoryJob
-from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.events import EngineEventData, JobFailureData, RunFailureReason
 from dagster._core.execution.api import ExecuteRunWithPlanIterable, execute_run_iterator
 from dagster._core.execution.context.system import PlanExecutionContext, PlanOrchestrationContext
@@ -172,7 +174,9 @@ class ResumableInProcessExecutor(InProcessExecutor):
     What has ended is not done again, and retries that a step has used up stay used up.
     """
 
-    def execute(self, plan_context: PlanOrchestrationContext, execution_plan: ExecutionPlan) -> Iterator[dg.DagsterEvent]:
+    def execute(
+        self, plan_context: PlanOrchestrationContext, execution_plan: ExecutionPlan
+    ) -> Iterator[dg.DagsterEvent]:
         steps = execution_plan.step_keys_to_execute
         plan, what = execution_plan, f"Executing steps in process {os.getpid()}."
         if plan_context.resume_from_failure:
@@ -208,13 +212,13 @@ def _until_terminated(job_context: PlanExecutionContext, execution_plan: Executi
     for event in inprocess_execution_iterator(job_context, execution_plan):
         yield event
         if event.is_step_up_for_retry and (_was_interrupted(event) or _is_canceling(job_context)):
-            raise DagsterExecutionInterruptedError(f"terminated in {event.step_key}")
+            raise dg.DagsterExecutionInterruptedError(f"terminated in {event.step_key}")
 
 
-def _was_interrupted(event: DagsterEvent) -> bool:
+def _was_interrupted(event: dg.DagsterEvent) -> bool:
     error = event.step_retry_data.error
     cause = None if error is None else error.cause
-    return cause is not None and cause.cls_name in (DagsterExecutionInterruptedError.__name__, "KeyboardInterrupt")
+    return cause is not None and cause.cls_name in (dg.DagsterExecutionInterruptedError.__name__, "KeyboardInterrupt")
 
 
 def _is_canceling(job_context: PlanExecutionContext) -> bool:
@@ -235,7 +239,7 @@ class _InterruptibleExecution(ActiveExecution):
         until_s = time.monotonic() + self.sleep_interval()  # type: ignore[no-untyped-call]
         while (left_s := until_s - time.monotonic()) > 0:
             if pop_captured_interrupt():
-                raise DagsterExecutionInterruptedError("terminated while it waited")
+                raise dg.DagsterExecutionInterruptedError("terminated while it waited")
             alive()
             time.sleep(min(left_s, LOOK_EVERY_S))
 

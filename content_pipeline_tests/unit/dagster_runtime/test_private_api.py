@@ -16,6 +16,8 @@ from content_pipeline.dagster_runtime import atomic_events, postgres_storage, st
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.dagster_yaml import shipped
 from content_pipeline.dagster_runtime.instance import open_instance
+from content_pipeline.execution.reporter import NullReporter
+from content_pipeline.execution.run_context import RunContext, executing
 from content_pipeline.launchers.local.run_launcher import WarmRunLauncher
 from content_pipeline.settings import load
 from content_pipeline_tests.helpers.eventually import eventually
@@ -56,6 +58,11 @@ def terminated(context: dg.AssetExecutionContext) -> None:
 def failing_once(context: dg.AssetExecutionContext) -> None:
     if context.retry_number == 0:
         raise ValueError("on purpose")
+
+
+@dg.asset(partitions_def=VIDEOS, retry_policy=dg.RetryPolicy(max_retries=1, delay=3600))
+def failing_for_long() -> None:
+    raise ValueError("on purpose")
 
 
 @dg.asset(partitions_def=VIDEOS, deps=[noop])
@@ -149,6 +156,39 @@ def test_our_executor_tries_a_step_again_that_has_a_retry_policy(instance: dg.Da
     internals.execute(instance, job, run, lambda: None)
     assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.SUCCESS
     assert len(instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_RESTARTED)) == 1
+
+
+class TerminatingReporter(NullReporter):
+    """Terminates the run as soon as it waits, as a person would from the UI."""
+
+    def __init__(self, terminate: Callable[[], None]) -> None:
+        self._terminate: Callable[[], None] | None = terminate
+
+    def alive(self) -> None:
+        terminate, self._terminate = self._terminate, None
+        if terminate is not None:
+            terminate()
+
+
+@canary("PlanExecutionContext", "ActiveExecution", "pop_captured_interrupt")
+@pytest.mark.parametrize("when", ["as it fails", "while it waits"])
+def test_a_run_that_is_terminated_between_two_tries_of_a_step_ends(instance: dg.DagsterInstance, when: str) -> None:
+    job = job_of(failing_for_long)
+    run = internals.create_run(instance, job, "a", {})
+
+    def terminate() -> None:
+        instance.report_run_canceling(instance.get_run_by_id(run.run_id))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def noticed() -> None:
+        ups = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_UP_FOR_RETRY)
+        if when == "as it fails" and ups and instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.STARTED:
+            terminate()
+
+    with executing(RunContext(reporter=TerminatingReporter(terminate))):
+        internals.execute(instance, job, run, noticed)
+    assert instance.get_run_by_id(run.run_id).status is dg.DagsterRunStatus.CANCELED
+    assert instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_RESTARTED) == []
 
 
 @canary("JobFailureData", "RunFailureReason")
