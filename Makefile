@@ -8,7 +8,7 @@ OUTPUT ?= output
 YES ?=
 RECURSIVE ?=
 
-.PHONY: install demo process dev test coverage chaos chaos-slice check bench docs lock clean distclean
+.PHONY: install demo process dev test coverage chaos chaos-slice check newest-dagster bench docs lock clean distclean
 
 install: $(VENV)/.installed
 
@@ -55,6 +55,10 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/vulture
+
+# The canaries and the launcher's tests with the newest patch release of Dagster; nothing of it stays here.
+newest-dagster:
+	PYTHON=$(PYTHON) .ci/newest-dagster
 
 docs: install
 	$(BIN)/python -m content_pipeline.cli.reference > docs/reference.md

@@ -26,6 +26,7 @@ BENCHES = {
     "manifest": "Manifest",
     "launcher": "Run launcher",
     "staleness": "What is out of date",
+    "records": "Dagster's records in Postgres",
 }
 
 

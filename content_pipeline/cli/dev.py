@@ -55,7 +55,7 @@ def dev(
     workspace = ["-w", str(shipped("workspace.yaml"))]
     commands = {
         "UI": [sys.executable, "-m", "dagster_webserver", *workspace, "--host", host, "--port", str(port)],
-        "daemon": [sys.executable, "-m", "dagster._daemon", "run", *workspace],
+        "daemon": [str(Path(sys.executable).parent / "dagster-daemon"), "run", *workspace],
     }
     print_result(f"State:    {settings.state_dir.absolute()}")
     print_result(f"Output:   {settings.output_dir.absolute()}")

@@ -9,9 +9,14 @@
 - `lost_manifest.py`: notices that the manifest was lost
 - `run_logs.py`: what a run printed, for the UI
 - `run_retention.py`: forgets runs that nobody needs
+- `configured_storage.py`: the storage that `dagster.yaml` names: one of the next two, as the settings say
 - `storage.py`: Dagster's databases in SQLite
 - `backfill_records.py`: backfills in Dagster's records
 - `backfills.py`: jobs that bring videos up to date, shown as backfills of Dagster
+- `postgres_storage.py`: Dagster's records in Postgres
+- `postgres_pool.py`: connections that are kept, and that never cross a fork
+- `whole_storage.py`: the three storages of either, as one
+- `atomic_events.py`: an event and what is derived from it, in one transaction
 - `compressed_events.py`: its events, compressed
 - `records_damage.py`: names damage to these databases, with the way out
 - `private_api.py`: every private call into Dagster

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import dagster as dg
 
+from content_pipeline.dagster_runtime.configured_storage import ConfiguredRecords, postgres_of, using
 from content_pipeline.dagster_runtime.dagster_yaml import NAME as DAGSTER_YAML
 from content_pipeline.dagster_runtime.dagster_yaml import home_path, provide_dagster_yaml
+from content_pipeline.dagster_runtime.postgres_storage import PooledEvents, examine_postgres
 from content_pipeline.dagster_runtime.private_api import instance_ref
 from content_pipeline.dagster_runtime.storage import SqliteRecords, examine_records
 from content_pipeline.errors import (
@@ -29,6 +31,7 @@ from content_pipeline.system.private_files import private_folder, state_folder
 def dagster_home(settings: Settings) -> Path:
     """Dagster's home, made on first use."""
     home = home_path(settings)
+    postgres_of(settings)  # says now whether the settings contradict each other
     if any(mark in str(home) for mark in "?%#"):
         raise BadSettings(f"`state_dir`: Dagster cannot keep its records in {printable(home)}; avoid ?, % and #")
     try:
@@ -44,9 +47,14 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
     """Dagster's records."""
     home = dagster_home(settings)
     try:
-        with _named(home):
+        with _named(home), using(settings):
             changed_ns = (home / DAGSTER_YAML).stat().st_mtime_ns
             instance = dg.DagsterInstance.from_ref(instance_ref(home, changed_ns))
+        if postgres_of(settings) is not None and not isinstance(instance.event_log_storage, PooledEvents):
+            raise BadSettings(
+                f"`dagster_storage` = 'postgres', but {printable(home / DAGSTER_YAML)} names another storage",
+                hint=f"Let it name {ConfiguredRecords.__name__} of {ConfiguredRecords.__module__}, as the shipped one.",
+            )
         instance.has_dynamic_partition(VIDEO_PARTITIONS, "any")  # says now whether the records can be read
     except OSError as error:
         raise from_own_folder(error, home) from error
@@ -63,13 +71,17 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
 
 def examine_home(settings: Settings) -> str:
     """What there is to say of Dagster's home, without changing anything in it; raises what is wrong with it."""
-    home = home_path(settings)
+    home, url = home_path(settings), postgres_of(settings)
+    if url is not None and not (home / DAGSTER_YAML).exists():
+        return examine_postgres(url)
     with _named(home):
         try:
             storage = instance_ref(home, (home / DAGSTER_YAML).stat().st_mtime_ns).storage_data
         except Exception as error:
             raise DagsterHomeBroken(f"{printable(home / DAGSTER_YAML)} cannot be used: {_first_line(error)}") from error
-    if storage is None or storage.class_name != SqliteRecords.__name__:
+    if storage is not None and storage.class_name == ConfiguredRecords.__name__ and url is not None:
+        return f"home {printable(home)}; {examine_postgres(url)}"
+    if storage is None or storage.class_name not in (SqliteRecords.__name__, ConfiguredRecords.__name__):
         kept_by = "Dagster's own defaults" if storage is None else f"{storage.module_name}.{storage.class_name}"
         return f"home {printable(home)}; its records, kept by {kept_by}, were not looked at"
     examine_records(home)

@@ -14,14 +14,20 @@ if TYPE_CHECKING:
     from content_pipeline.dagster_runtime.manifest_rebuild import Rebuilt
 
 
-def has_dagster_home(settings: Settings) -> bool:
-    """Whether Dagster has records here; asking for them would make the folder."""
-    return (home_path(settings) / DAGSTER_YAML).exists()
+def has_dagster_records(settings: Settings) -> bool:
+    """Whether Dagster has records; asking for them would make the folder, or the tables."""
+    if settings.dagster_storage == "sqlite":
+        return (home_path(settings) / DAGSTER_YAML).exists()
+    from content_pipeline.dagster_runtime.configured_storage import postgres_of
+    from content_pipeline.dagster_runtime.postgres_storage import has_records
+
+    url = postgres_of(settings)
+    return url is not None and has_records(url)
 
 
 def recover(settings: Settings, manifest: Manifest) -> Rebuilt | None:
     """Rebuild a manifest that knows no video at all, although Dagster does. None when there was nothing to do."""
-    if not manifest.videos.is_empty() or not has_dagster_home(settings):
+    if not manifest.videos.is_empty() or not has_dagster_records(settings):
         return None
     rebuilt = rebuild_from_home(settings, manifest)
     return rebuilt if rebuilt.videos else None
@@ -37,7 +43,7 @@ def rebuild_from_home(settings: Settings, manifest: Manifest) -> Rebuilt:
 
 def forget_in_dagster(settings: Settings) -> int:
     """Forget the videos there too, or a rebuild would bring back what a person wanted gone."""
-    if not has_dagster_home(settings):
+    if not has_dagster_records(settings):
         return 0
     from content_pipeline.dagster_runtime.instance import open_instance
     from content_pipeline.dagster_runtime.manifest_rebuild import forget_videos

@@ -1,6 +1,47 @@
-"""Every private call into Dagster, in one place. Tried on dagster 1.13.27.
+"""Every private call into Dagster, in one place. Tried on dagster 1.13.27 and dagster-postgres 0.29.27.
 
-A canary test stands behind each: when an upgrade breaks one, it says which.
+A canary test stands behind each name: when an upgrade breaks one, it says which. Dagster has no public name for these:
+
+A run that the UI shows under the code location, and can execute again, says where its code is:
+`ModuleCodePointer`, `JobPythonOrigin`, `RepositoryPythonOrigin`, `DEFAULT_DAGSTER_ENTRY_POINT`,
+`ManagedGrpcPythonEnvCodeLocationOrigin`, `RemoteJobOrigin`, `RemoteRepositoryOrigin`, `LoadableTargetOrigin`.
+
+A run that was created is executed in this process, where everything heavy is loaded, and SIGTERM ends it as cancelled:
+`InMemoryJob`, `execute_run_iterator`, `capture_interrupts`.
+
+A resumed run does not do again what it has done; stock executors repeat every step:
+`InProcessExecutor`, `inprocess_execution_iterator`, `PlanExecutionContextManager`, `ExecuteRunWithPlanIterable`,
+`PlanOrchestrationContext`, `ExecutionPlan`, `ResolvedRunConfig`, `RetryMode`, `EngineEventData`.
+
+A run that is terminated ends, also while a step waits for its next try; under a stock executor it is retried:
+`PlanExecutionContext`, `ActiveExecution`, `pop_captured_interrupt`.
+
+A run whose worker died is reported as such, so that Dagster may retry it: `JobFailureData`, `RunFailureReason`.
+
+A run launcher is made by subclassing; there is no other way:
+`RunLauncher`, `LaunchRunContext`, `ResumeRunContext`, `CheckRunHealthResult`, `WorkerStatus`.
+
+`dagster.yaml` names our launcher and storage, and is read once: `ConfigurableClass`, `ConfigurableClassData`,
+`InstanceRef`.
+
+Storages on connections that are kept are made by subclassing the stock ones:
+`DagsterStorage`, `RunStorage`, `EventLogStorage`, `ScheduleStorage`, `SqlEventLogStorage`, `SqliteRunStorage`,
+`SqliteScheduleStorage`, `ConsolidatedSqliteEventLogStorage`, `SqlPollingEventWatcher`, `create_db_conn_string`.
+
+Their tables are made by one process, and the revision is written last: `SqlEventLogStorageMetadata`,
+`RunStorageSqlMetadata`, `ScheduleStorageSqlMetadata`, `consolidated_sqlite_event_log`, `AlembicVersion`,
+`check_alembic_revision`, `get_alembic_config`, `stamp_alembic_rev`.
+
+Jobs that bring videos up to date are shown as a backfill whose runs our own sensor asks for; publicly one can only have
+Dagster ask for them: `PartitionBackfill`, `AssetBackfillData`, `AssetGraphSubset`, `TimestampWithTimezone`,
+`BulkActionStatus`, `BulkActionsFilter`, `make_new_backfill_id`.
+
+The UI's log tabs show the file that a worker writes; Dagster's own capture starts processes:
+`ComputeLogManager`, `CapturedLogContext`, `CapturedLogMetadata`, `CapturedLogSubscription`, `ComputeIOType`.
+
+Events are stored compressed, the runs that hold the latest of anything are found in one statement, and 10,000
+partitions are forgotten in another: `SqlEventLogStorageTable`, `AssetKeyTable`, `AssetCheckExecutionsTable`,
+`DynamicPartitionsTable`.
 """
 
 from __future__ import annotations
@@ -21,8 +62,7 @@ from dagster._core.code_pointer import ModuleCodePointer
 from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset as AssetGraphSubset
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.definitions.timestamp import TimestampWithTimezone as TimestampWithTimezone
-from dagster._core.errors import DagsterExecutionInterruptedError
-from dagster._core.events import DagsterEvent, EngineEventData, JobFailureData, RunFailureReason
+from dagster._core.events import EngineEventData, JobFailureData, RunFailureReason
 from dagster._core.execution.api import ExecuteRunWithPlanIterable, execute_run_iterator
 from dagster._core.execution.asset_backfill import AssetBackfillData as AssetBackfillData
 from dagster._core.execution.backfill import BulkActionsFilter as BulkActionsFilter
@@ -61,14 +101,16 @@ from dagster._core.storage.event_log.schema import (
     SqlEventLogStorageMetadata,
     SqlEventLogStorageTable,
 )
-from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
+from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage as SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite import consolidated_sqlite_event_log
 from dagster._core.storage.event_log.sqlite.consolidated_sqlite_event_log import (
     ConsolidatedSqliteEventLogStorage as ConsolidatedSqliteEventLogStorage,
 )
 from dagster._core.storage.runs.base import RunStorage as RunStorage
+from dagster._core.storage.runs.schema import RunStorageSqlMetadata as RunStorageSqlMetadata
 from dagster._core.storage.runs.sqlite.sqlite_run_storage import SqliteRunStorage as SqliteRunStorage
 from dagster._core.storage.schedules.base import ScheduleStorage as ScheduleStorage
+from dagster._core.storage.schedules.schema import ScheduleStorageSqlMetadata
 from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import (
     SqliteScheduleStorage as SqliteScheduleStorage,
 )
@@ -81,6 +123,11 @@ from dagster._core.utils import make_new_backfill_id as make_new_backfill_id
 from dagster._serdes import ConfigurableClass as ConfigurableClass
 from dagster._serdes import ConfigurableClassData as ConfigurableClassData
 from dagster._utils.interrupts import capture_interrupts, pop_captured_interrupt
+from dagster_postgres import PostgresEventLogStorage as PostgresEventLogStorage
+from dagster_postgres import PostgresRunStorage as PostgresRunStorage
+from dagster_postgres import PostgresScheduleStorage as PostgresScheduleStorage
+from dagster_postgres.event_log import event_log as postgres_event_log
+from dagster_postgres.utils import pg_alembic_config
 
 from content_pipeline.dagster_runtime.names import PARTITION_TAG
 from content_pipeline.execution.run_context import current_run
@@ -146,7 +193,9 @@ class ResumableInProcessExecutor(InProcessExecutor):
     What has ended is not done again, and retries that a step has used up stay used up.
     """
 
-    def execute(self, plan_context: PlanOrchestrationContext, execution_plan: ExecutionPlan) -> Iterator[DagsterEvent]:
+    def execute(
+        self, plan_context: PlanOrchestrationContext, execution_plan: ExecutionPlan
+    ) -> Iterator[dg.DagsterEvent]:
         steps = execution_plan.step_keys_to_execute
         plan, what = execution_plan, f"Executing steps in process {os.getpid()}."
         if plan_context.resume_from_failure:
@@ -157,11 +206,11 @@ class ResumableInProcessExecutor(InProcessExecutor):
                 f"Continuing in process {os.getpid()}: {', '.join(steps) or 'nothing'} left, "
                 f"{', '.join(sorted(finished)) or 'nothing'} already done."
             )
-        yield DagsterEvent.engine_event(plan_context, what, EngineEventData.in_process(os.getpid(), steps))
+        yield dg.DagsterEvent.engine_event(plan_context, what, EngineEventData.in_process(os.getpid(), steps))
         if steps:
             yield from self._execute(plan_context, _InterruptiblePlan(*plan))
 
-    def _execute(self, context: PlanOrchestrationContext, plan: ExecutionPlan) -> Iterator[DagsterEvent]:
+    def _execute(self, context: PlanOrchestrationContext, plan: ExecutionPlan) -> Iterator[dg.DagsterEvent]:
         manager = PlanExecutionContextManager(
             job=context.job,
             retry_mode=context.retry_mode,
@@ -176,19 +225,19 @@ class ResumableInProcessExecutor(InProcessExecutor):
         yield from ExecuteRunWithPlanIterable(plan, _until_terminated, manager)
 
 
-def _until_terminated(job_context: PlanExecutionContext, execution_plan: ExecutionPlan) -> Iterator[DagsterEvent]:
+def _until_terminated(job_context: PlanExecutionContext, execution_plan: ExecutionPlan) -> Iterator[dg.DagsterEvent]:
     """Dagster's own loop, without its mistake: to a retry policy an interruption is an error like any other, so that
     a run that a person terminates would be retried (dagster issue 15026). Drop this when that is closed."""
     for event in inprocess_execution_iterator(job_context, execution_plan):
         yield event
         if event.is_step_up_for_retry and (_was_interrupted(event) or _is_canceling(job_context)):
-            raise DagsterExecutionInterruptedError(f"terminated in {event.step_key}")
+            raise dg.DagsterExecutionInterruptedError(f"terminated in {event.step_key}")
 
 
-def _was_interrupted(event: DagsterEvent) -> bool:
+def _was_interrupted(event: dg.DagsterEvent) -> bool:
     error = event.step_retry_data.error
     cause = None if error is None else error.cause
-    return cause is not None and cause.cls_name in (DagsterExecutionInterruptedError.__name__, "KeyboardInterrupt")
+    return cause is not None and cause.cls_name in (dg.DagsterExecutionInterruptedError.__name__, "KeyboardInterrupt")
 
 
 def _is_canceling(job_context: PlanExecutionContext) -> bool:
@@ -209,7 +258,7 @@ class _InterruptibleExecution(ActiveExecution):
         until_s = time.monotonic() + self.sleep_interval()  # type: ignore[no-untyped-call]
         while (left_s := until_s - time.monotonic()) > 0:
             if pop_captured_interrupt():
-                raise DagsterExecutionInterruptedError("terminated while it waited")
+                raise dg.DagsterExecutionInterruptedError("terminated while it waited")
             alive()
             time.sleep(min(left_s, LOOK_EVERY_S))
 
@@ -346,3 +395,20 @@ def stamp_event_tables(connection: Any) -> None:
 
 def event_log_revision(connection: Any) -> AlembicVersion:
     return check_alembic_revision(get_alembic_config(consolidated_sqlite_event_log.__file__), connection)
+
+
+_METADATA = RunStorageSqlMetadata, SqlEventLogStorageMetadata, ScheduleStorageSqlMetadata
+
+
+def all_tables() -> set[str]:
+    """Of a database that holds runs, events and schedules together."""
+    return {name for metadata in _METADATA for name in metadata.tables}
+
+
+def make_all_tables(connection: sa.Connection) -> None:
+    for metadata in _METADATA:
+        metadata.create_all(connection)
+
+
+def stamp_postgres_tables(connection: sa.Connection) -> None:
+    stamp_alembic_rev(pg_alembic_config(postgres_event_log.__file__), connection)

@@ -1,4 +1,4 @@
-"""Dagster's databases, deleted, emptied or damaged under us: each under one name, with the way out."""
+"""Dagster's databases, deleted, damaged or out of reach: each under one name, with the way out."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import (
     DagsterHomeBroken,
+    DatabaseAway,
     DatabaseBusy,
+    DatabaseReadOnly,
+    DiskFull,
+    ManifestDamaged,
     PipelineError,
     name_database_error,
     printable,
 )
+from content_pipeline.manifest.database_errors import first_line, kind_in_postgres
 from content_pipeline.system.read_beginning import read_beginning
 
 try:
@@ -25,7 +30,15 @@ except ImportError:
     from sqlite3 import Error as SqliteError
 
 MAGIC = b"SQLite format 3\0"
+SCHEMA = "dagster_records"  # of Postgres. Not `dagster`: a user of that name would see it as the place of the manifest
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
+
+_IN_POSTGRES: dict[type[PipelineError], str] = {
+    DiskFull: "have no room to write",
+    DatabaseReadOnly: "take no writes now",
+    DatabaseBusy: "are busy",
+    DatabaseAway: "do not answer",
+}
 
 
 def broken(path: Path, why: str) -> DagsterHomeBroken:
@@ -78,3 +91,17 @@ def _named(error: Any, path: Path) -> PipelineError | None:
     if code == sqlite3.SQLITE_BUSY:
         return DatabaseBusy(f"Dagster's records in {printable(path)} are busy: {error}")
     return name_database_error(error)
+
+
+def name_postgres_failure(error: sa.exc.DBAPIError, place: str) -> PipelineError | None:
+    """`place` is the database's address without its password. None when it is none of the database's business."""
+    kind, why = kind_in_postgres(error), first_line(error.orig)
+    if kind is None:
+        return None
+    if kind is not ManifestDamaged:
+        return kind(f"Dagster's records in {place} {_IN_POSTGRES[kind]}: {why}")
+    return DagsterHomeBroken(
+        f"Dagster's records in {place} cannot be used: {why}",
+        hint=f"Put the schema aside with psql, `ALTER SCHEMA {SCHEMA} RENAME TO {SCHEMA}_damaged`, and run the command "
+        "again: a new one is made. Only the history of runs is lost, no result.",
+    )

@@ -1,7 +1,7 @@
 """Dagster's records in SQLite, with connections that are kept and one database for the events of all runs.
 
 Stock Dagster makes an engine, a connection and the SQL anew for every statement, and a database with all its tables
-for every run: two thirds of what a small run costs. Same schema, same queries; `dagster.yaml` names this class.
+for every run: two thirds of what a small run costs. Same schema, same queries.
 
 An event is a commit, and there are a hundred in a small run: they go to a write-ahead log, if SQLite is new enough to
 be trusted with one. So it comes as a wheel, where there is one. Only while a database is made Dagster opens it with the
@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,8 +24,10 @@ import sqlalchemy as sa
 from dagster import DagsterInstance, StringSource
 
 from content_pipeline.dagster_runtime import private_api as internals
+from content_pipeline.dagster_runtime.atomic_events import AtomicEventLog
 from content_pipeline.dagster_runtime.compressed_events import compress_events
 from content_pipeline.dagster_runtime.records_damage import expect_database, forget_log, named_failures
+from content_pipeline.dagster_runtime.whole_storage import WholeStorage
 from content_pipeline.manifest.read_only import connect_read_only
 from content_pipeline.manifest.sqlite import FileIdentity, identity_of, on_network_filesystem, set_journal
 from content_pipeline.system.private_files import private_file, private_folder
@@ -133,7 +135,7 @@ class KeptSchedules(internals.SqliteScheduleStorage):
         return _begun(self._conn_string)
 
 
-class KeptEvents(internals.ConsolidatedSqliteEventLogStorage):
+class KeptEvents(AtomicEventLog, internals.ConsolidatedSqliteEventLogStorage):
     """Live logs are polled for: a kept connection does not touch the file that the stock watcher looks at."""
 
     def __init__(self, base_dir: str) -> None:
@@ -154,7 +156,11 @@ class KeptEvents(internals.ConsolidatedSqliteEventLogStorage):
             internals.stamp_event_tables(connection)
         return self
 
-    def _connect(self) -> Any:
+    def _new_connection(self) -> AbstractContextManager[sa.Connection]:
+        return _begun(self._conn_string)
+
+    def _begin(self, asset_keys: Sequence[str]) -> AbstractContextManager[sa.Connection]:
+        """The first statement inserts the event, and takes the lock of all writers: numbers are given out under it."""
         return _begun(self._conn_string)
 
     def has_table(self, table_name: str) -> bool:
@@ -191,24 +197,19 @@ class KeptEvents(internals.ConsolidatedSqliteEventLogStorage):
             self._watcher = None
 
 
-class SqliteRecords(internals.DagsterStorage, internals.ConfigurableClass):
-    """What `dagster.yaml` names. Every process opens its own."""
+class SqliteRecords(WholeStorage, internals.ConfigurableClass):
+    """Three databases below a folder. Every process opens its own."""
 
     def __init__(self, base_dir: str, inst_data: internals.ConfigurableClassData | None = None) -> None:
         history, schedules = Path(base_dir) / HISTORY, Path(base_dir) / SCHEDULES
-        self._inst_data = inst_data
-        self._runs = _opened(history, "runs", KeptRuns, lambda: KeptRuns.from_local(str(history)))
-        self._schedules = _opened(
-            schedules, "schedules", KeptSchedules, lambda: KeptSchedules.from_local(str(schedules))
+        super().__init__(
+            _opened(history, "runs", KeptRuns, lambda: KeptRuns.from_local(str(history))),
+            _opened(
+                history, "event_log", lambda _url: KeptEvents(str(history)), lambda: KeptEvents(str(history)).make()
+            ),
+            _opened(schedules, "schedules", KeptSchedules, lambda: KeptSchedules.from_local(str(schedules))),
+            inst_data,
         )
-        self._events = _opened(
-            history, "event_log", lambda _url: KeptEvents(str(history)), lambda: KeptEvents(str(history)).make()
-        )
-        super().__init__()  # type: ignore[no-untyped-call]  # of Dagster's mix-in
-
-    @property
-    def inst_data(self) -> internals.ConfigurableClassData | None:
-        return self._inst_data
 
     @classmethod
     def config_type(cls) -> dict[str, Any]:
@@ -219,31 +220,6 @@ class SqliteRecords(internals.DagsterStorage, internals.ConfigurableClass):
         cls, inst_data: internals.ConfigurableClassData | None, config_value: Mapping[str, Any]
     ) -> SqliteRecords:
         return cls(inst_data=inst_data, **config_value)
-
-    def register_instance(self, instance: DagsterInstance) -> None:
-        super().register_instance(instance)
-        for part in (self._runs, self._events, self._schedules):
-            if not part.has_instance:
-                part.register_instance(instance)
-
-    @property
-    def event_log_storage(self) -> internals.EventLogStorage:
-        return self._events
-
-    @property
-    def run_storage(self) -> internals.RunStorage:
-        return self._runs
-
-    @property
-    def schedule_storage(self) -> internals.ScheduleStorage:
-        return self._schedules
-
-    # Only the stock classes can be named part by part.
-    event_storage_data = run_storage_data = schedule_storage_data = property(lambda _self: None)
-
-    def dispose(self) -> None:
-        for part in (self._events, self._runs, self._schedules):
-            part.dispose()
 
 
 def shrink(instance: DagsterInstance) -> None:

@@ -18,9 +18,11 @@ def database_of(settings: Settings) -> str:
 def manifest_identity(settings: Settings) -> str:
     """Which manifest, and with which password: differs when either does, and gives away none.
 
-    libpq's own variables count, `PGPASSWORD` among them; its files need not: they are read anew each time.
+    libpq's own variables count, `PGPASSWORD` among them; its files need not: they are read anew each time. Where
+    Dagster keeps its records counts, too: a worker that looks for runs elsewhere finds none.
     """
-    return _with_libpq(settings.manifest_url.identity, settings, secrets=True)
+    identity = _with_libpq(settings.manifest_url.identity, settings, secrets=True)
+    return identity if settings.dagster_storage == "sqlite" else f"{identity}#{settings.dagster_storage}"
 
 
 def current_database() -> str | None:

@@ -14,5 +14,6 @@ change of state with its history), `retry_policy.py` (what happens after an erro
 The whole: `check.py` (is it sound?), `prune.py`, `restore.py`, `staleness.py` (since when jobs are out of date).
 
 The database: `database.py` (opening, transactions), `database_retry.py` (while it is away), `database_errors.py`,
-`database_owner.py` (is it ours?), `sqlite.py`, `write_queue.py`, `schema.py`, `migrate.py`, `statements.py`.
+`database_owner.py` (is it ours?), `sqlite.py`, `postgres.py`, `write_queue.py`, `schema.py`, `migrate.py`,
+`statements.py`.
 """

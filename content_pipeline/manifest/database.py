@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -20,6 +19,7 @@ from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseReadOnly,
 from content_pipeline.manifest.counts import write_counts
 from content_pipeline.manifest.database_errors import first_line, name_failure
 from content_pipeline.manifest.database_owner import Holds, damaged, look_at_file, look_at_schema
+from content_pipeline.manifest.postgres import postgres_engine
 from content_pipeline.manifest.sqlite import (
     BUSY_TIMEOUT_MS,
     FileIdentity,
@@ -30,13 +30,10 @@ from content_pipeline.manifest.sqlite import (
 )
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
 from content_pipeline.manifest.write_queue import wait_to_write
-from content_pipeline.settings.database_url import DatabaseUrl, is_harmless, masked
+from content_pipeline.settings.database_url import DatabaseUrl, masked
 
 SCHEMA_VERSION = "0006"
 FOLLOW_TRIES = 10
-
-# A host that vanishes without a word is noticed in a minute, not in the two hours that TCP allows itself.
-_POSTGRES = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
 class Access(Enum):
@@ -52,12 +49,12 @@ def open_engine(url: DatabaseUrl | str, access: Access = Access.MAKE) -> sa.Engi
 
     Whatever is at the manifest's place is looked at first: what is not ours is refused, and not touched.
     """
-    parsed = _parsed(url)
+    parsed = parsed_url(url)
     if parsed.get_backend_name() == "sqlite":
         reads = access is Access.READ
         engine = read_only_engine(parsed) if reads else sqlite_engine(parsed, make_folder=access is Access.MAKE)
     else:
-        engine = _postgres_engine(parsed)
+        engine = postgres_engine(parsed, pool_pre_ping=True)
     _engines.add(engine)
     _access[engine] = access
     _open(engine)
@@ -66,11 +63,11 @@ def open_engine(url: DatabaseUrl | str, access: Access = Access.MAKE) -> sa.Engi
 
 def file_at(url: DatabaseUrl | str) -> Path | None:
     """The file that a URL names; None of a database on a server."""
-    parsed = _parsed(url)
+    parsed = parsed_url(url)
     return Path(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
 
 
-def _parsed(url: DatabaseUrl | str) -> sa.URL:
+def parsed_url(url: DatabaseUrl | str) -> sa.URL:
     """A path is taken as it is: `?` and `%` are letters in it, not parts of a URL."""
     try:
         real = (url if isinstance(url, DatabaseUrl) else DatabaseUrl(url)).reveal()
@@ -82,16 +79,6 @@ def _parsed(url: DatabaseUrl | str) -> sa.URL:
     except (sa.exc.ArgumentError, ValueError):
         # Without what was caught, which may quote the password.
         raise BadSettings(f"`db` = {masked(str(url))!r} is neither a path nor a database URL") from None
-
-
-def _postgres_engine(url: sa.URL) -> sa.Engine:
-    wanted: dict[str, Any] = {name: value for name, value in _POSTGRES.items() if name not in url.query}
-    # SQLAlchemy hides the password before the host, and shows those among the options: they go another way.
-    secret = {name: value if isinstance(value, str) else value[-1] for name, value in url.query.items()}
-    secret = {name: value for name, value in secret.items() if not is_harmless(name)}
-    return sa.create_engine(
-        url.difference_update_query(list(secret)), pool_pre_ping=True, connect_args={**wanted, **secret}
-    )
 
 
 _engines: weakref.WeakSet[sa.Engine] = weakref.WeakSet()

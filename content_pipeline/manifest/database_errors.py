@@ -74,6 +74,12 @@ def _of_sqlite(error: sqlite3.Error, path: Path) -> PipelineError | None:
 
 
 def _of_postgres(error: sa.exc.DBAPIError) -> PipelineError | None:
+    kind = kind_in_postgres(error)
+    return None if kind is None else kind(f"{_MESSAGES[kind]}: {first_line(error.orig)}")
+
+
+def kind_in_postgres(error: sa.exc.DBAPIError) -> type[PipelineError] | None:
+    """What a complaint of Postgres is, by its code; None when it is none of the database's business."""
     code: str | None = getattr(error.orig, "pgcode", None)
     kind: type[PipelineError] | None = None
     if code is not None:
@@ -83,7 +89,7 @@ def _of_postgres(error: sa.exc.DBAPIError) -> PipelineError | None:
         kind = DatabaseAway
     if kind is None:
         kind = DatabaseAway if error.connection_invalidated else None
-    return None if kind is None else kind(f"{_MESSAGES[kind]}: {first_line(error.orig)}")
+    return kind
 
 
 def first_line(error: Any) -> str:

@@ -53,7 +53,7 @@ def _with_retries(method: Callable[..., Any]) -> Callable[..., Any]:
     return operation
 
 
-def call_with_retries(operation: Callable[[], Answer], retry_s: float) -> Answer:
+def call_with_retries(operation: Callable[[], Answer], retry_s: float, what: str = "The manifest") -> Answer:
     """The operation's answer, once the database answers. Logs that it waits, and when that is over."""
     began_s, delay_s, is_logged = time.monotonic(), FIRST_DELAY_S, False
     while True:
@@ -69,7 +69,7 @@ def call_with_retries(operation: Callable[[], Answer], retry_s: float) -> Answer
             delay_s = min(2 * delay_s, LONGEST_DELAY_S)
         else:
             if is_logged:
-                _log().warning("The manifest answers again, after %.0f s.", time.monotonic() - began_s)
+                _log().warning("%s answers again, after %.0f s.", what, time.monotonic() - began_s)
             return answer
 
 

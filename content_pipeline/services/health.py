@@ -127,8 +127,8 @@ def _dagster(settings: Settings) -> tuple[Judgement, str]:
     import dagster
 
     from content_pipeline.dagster_runtime.instance import examine_home
-    from content_pipeline.dagster_runtime.lost_manifest import has_dagster_home
+    from content_pipeline.dagster_runtime.lost_manifest import has_dagster_records
 
-    if not has_dagster_home(settings):
+    if not has_dagster_records(settings):
         return "ok", f"{dagster.__version__}, no records yet; `content-ai process` makes them"
     return "ok", f"{dagster.__version__}, {examine_home(settings)}"

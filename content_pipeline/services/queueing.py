@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from content_pipeline.dagster_runtime.lost_manifest import has_dagster_home
+from content_pipeline.dagster_runtime.lost_manifest import has_dagster_records
 from content_pipeline.errors import UnknownJob, printable
 from content_pipeline.execution.worker_identity import gone_among, is_awake
 from content_pipeline.job_kinds import CALIBRATION, PROCESSING
@@ -165,7 +165,7 @@ def lost_manifest(settings: Settings) -> str | None:
     if path is None or path.exists():
         return None
     missing = f"There is no manifest at {printable(path)}"
-    if has_dagster_home(settings):
+    if has_dagster_records(settings):
         return f"{missing}, but {printable(state)} was used before: `content-ai queue rebuild` brings it back."
     if (state / "artifacts").exists():
         return f"{missing}, but {printable(state)} holds results: the next `content-ai process` reuses them."

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from content_pipeline.artifacts import ArtifactStore
-from content_pipeline.dagster_runtime.lost_manifest import forget_in_dagster, has_dagster_home, rebuild_from_home
+from content_pipeline.dagster_runtime.lost_manifest import forget_in_dagster, has_dagster_records, rebuild_from_home
 from content_pipeline.errors import counted
 from content_pipeline.execution.job_kinds import video_kinds
 from content_pipeline.library.retention import forget_old
@@ -103,7 +103,7 @@ def clear_manifest(settings: Settings) -> Cleared:
 def prune(settings: Settings, age: timedelta | None = None) -> Pruned:
     """Delete what ended longer ago than `age` (by default `schedule.keep_days`) and is of no use any more."""
     manifest = open_named_manifest(settings, Access.USE)
-    if not has_dagster_home(settings):
+    if not has_dagster_records(settings):
         return Pruned(**forget_old(settings, manifest, _oldest_kept(settings, age), video_kinds()), runs=0)
     from content_pipeline.dagster_runtime.instance import open_instance
 
@@ -153,7 +153,7 @@ def verify_content(settings: Settings, share: float, alive: Callable[[], None] =
 def rebuild(settings: Settings) -> Rebuilt | None:
     """Bring back what was lost with the manifest; None when there are no records to rebuild from."""
     manifest = open_manifest(settings)
-    if not has_dagster_home(settings):
+    if not has_dagster_records(settings):
         return None
     rebuilt = rebuild_from_home(settings, manifest)
     return Rebuilt(videos=rebuilt.videos, jobs=rebuilt.jobs, unknown=rebuilt.unknown)

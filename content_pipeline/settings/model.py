@@ -264,6 +264,11 @@ class Settings(Group):
         description="Manifest database: a path (SQLite) or a URL such as `postgresql+psycopg2://user@host/db`, whose "
         "password is never shown; by default `queue.db` in the state folder.",
     )
+    dagster_storage: Literal["sqlite", "postgres"] = Field(
+        "sqlite",
+        description="Where Dagster keeps its runs and events: `sqlite` (files in its home, by default in the state "
+        "folder), or `postgres`: the database that `db` names, in a schema of its own.",
+    )
     output_dir: UserPath = Field(Path("output"), description="Folder of the montages.")
     workers: int | None = Field(
         None, ge=1, le=1024, description="Videos processed at the same time; by default one per core."

@@ -183,7 +183,7 @@ class Dev:
         }
         with self.log.open("ab") as log:
             daemon = subprocess.Popen(
-                [sys.executable, "-m", "dagster._daemon", "run", "-w", str(workspace)],
+                [str(Path(sys.executable).parent / "dagster-daemon"), "run", "-w", str(workspace)],
                 env=environment,
                 cwd=self.folder,
                 stdout=log,
@@ -299,11 +299,11 @@ def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings: dict[str, Pat
     eventually(lambda: (job := dev.job("killed.mp4")) is not None and job.run_id is not None, "it is being done")
     run = dev.job("killed.mp4").run_id
     first = dev.launch_queue.get(run).pid
-    for pid in dev.processes("dagster._daemon") + dev.processes("api grpc"):
+    for pid in dev.processes("dagster-daemon") + dev.processes("api grpc"):
         os.kill(pid, signal.SIGKILL)
     assert dev.launch_queue.get(run).pid == first, "a run does not need the daemon"
     os.kill(dev.supervisor_lock.holder().pid, signal.SIGKILL)
-    for pid in dev.processes("dagster._daemon"):
+    for pid in dev.processes("dagster-daemon"):
         os.kill(pid, signal.SIGKILL)
     dev.configure()
     eventually(lambda: dev.is_done("killed.mp4"), "it ended right", LEASE_S + 90)
@@ -404,7 +404,7 @@ def test_everything_is_killed_at_random_and_every_recording_is_done_once(dev: De
                 if (launch := dev.launch_queue.get(run)) and (pid := launch.pid)
             ],
             "supervisor": [getattr(dev.supervisor_lock.holder(), "pid", None)],
-            "daemon": dev.processes("dagster._daemon"),
+            "daemon": dev.processes("dagster-daemon"),
             "code server": dev.processes("api grpc"),
             "UI": dev.processes("dagster_webserver"),
         }

@@ -17,7 +17,6 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 from dagster._core.scheduler.instigation import InstigatorState, InstigatorStatus, TickData, TickStatus
-from dagster._core.test_utils import instance_for_test
 
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.instance import open_instance
@@ -31,9 +30,9 @@ from content_pipeline.launchers.queue_launcher import launch_of
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, JobRequest, JobResult
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.settings import Settings, load
+from content_pipeline.settings import Settings
 from content_pipeline.stage import VIDEO_STAGES
-from content_pipeline_tests.conformance import postgres
+from content_pipeline_tests.helpers.records import KINDS, records_in
 
 VIDEOS = dg.DynamicPartitionsDefinition(name=VIDEO_PARTITIONS)
 SOON = timedelta(minutes=5)
@@ -81,9 +80,10 @@ def run(instance: dg.DagsterInstance, key: str | None, job: str = PROCESS_VIDEO,
     return created.run_id
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return load(flags={"state_dir": tmp_path / "state"}, env={}).settings
+@pytest.fixture(params=KINDS)
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Settings]:
+    with records_in(request.param, tmp_path) as found:
+        yield found
 
 
 @pytest.fixture
@@ -91,18 +91,10 @@ def manifest(settings: Settings) -> Manifest:
     return open_manifest(settings)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def instance(request: pytest.FixtureRequest, settings: Settings) -> Iterator[dg.DagsterInstance]:
-    if request.param == "sqlite":
-        with open_instance(settings) as opened:
-            yield opened
-        return
-    server = postgres.server()
-    name = server.create()
-    url = server.url(name).replace("postgresql://", "postgresql+psycopg2://")
-    with instance_for_test(overrides={"storage": {"postgres": {"postgres_url": url}}}) as opened:
+@pytest.fixture
+def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
+    with open_instance(settings) as opened:
         yield opened
-    server.drop(name)
 
 
 def forget(instance: dg.DagsterInstance, manifest: Manifest, old: bool = True, superseded: bool = True) -> int:
@@ -231,6 +223,7 @@ def test_others_work_on_while_runs_are_forgotten(settings: Settings, manifest: M
         assert {status.status for status in instance.get_runs()} == {dg.DagsterRunStatus.SUCCESS}
 
 
+@pytest.mark.parametrize("settings", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("made_before", [False, True], ids=["made now", "made by an earlier version"])
 def test_the_files_shrink(made_before: bool, settings: Settings, manifest: Manifest) -> None:
     with open_instance(settings) as instance:

@@ -11,7 +11,11 @@ from content_pipeline.dagster_runtime.dagster_yaml import EARLIER_VERSIONS, prov
 from content_pipeline.media.source import Signature
 
 CURRENT = shipped("dagster.yaml").read_text()
-VERSION_BEFORE = (Path(__file__).parent / "dagster_before.yaml").read_text()
+# As it was when the storage was SQLite alone, and one that also names modules which have moved since.
+BEFORE_POSTGRES = (Path(__file__).parent / "dagster_before.yaml").read_text()
+VERSION_BEFORE = BEFORE_POSTGRES.replace(
+    "content_pipeline.dagster_runtime.storage", "content_pipeline.launcher.storage"
+).replace("content_pipeline.launchers.local.run_launcher", "content_pipeline.launcher.run_launcher")
 
 
 @pytest.fixture
@@ -33,9 +37,10 @@ def test_a_home_without_a_file_gets_the_one_of_this_version(home: Path) -> None:
     assert stat.S_IMODE((home / "dagster.yaml").stat().st_mode) == 0o600
 
 
-def test_a_file_of_an_earlier_version_that_nobody_edited_is_replaced(home: Path) -> None:
-    assert hashlib.sha256(VERSION_BEFORE.encode()).hexdigest() in EARLIER_VERSIONS
-    write(home, VERSION_BEFORE)
+@pytest.mark.parametrize("earlier", [VERSION_BEFORE, BEFORE_POSTGRES], ids=["moved modules", "SQLite alone"])
+def test_a_file_of_an_earlier_version_that_nobody_edited_is_replaced(home: Path, earlier: str) -> None:
+    assert hashlib.sha256(earlier.encode()).hexdigest() in EARLIER_VERSIONS
+    write(home, earlier)
     provide_dagster_yaml(home)
     assert (home / "dagster.yaml").read_text() == CURRENT
     assert names(home) == ["dagster.yaml"]
@@ -46,9 +51,8 @@ def test_in_an_edited_file_only_the_moved_modules_change_and_the_file_before_is_
     write(home, edited)
     for _ in range(2):
         provide_dagster_yaml(home)
-        moved = edited.replace("content_pipeline.launcher.storage", "content_pipeline.dagster_runtime.storage")
-        assert (home / "dagster.yaml").read_text() == moved.replace(
-            "content_pipeline.launcher.run_launcher", "content_pipeline.launchers.local.run_launcher"
+        assert (home / "dagster.yaml").read_text() == BEFORE_POSTGRES.replace(
+            "max_concurrent_runs: 32", "max_concurrent_runs: 40  # my machine is large"
         )
         (kept,) = [path for path in home.iterdir() if path.name != "dagster.yaml"]
         assert kept.read_text() == edited
@@ -88,4 +92,6 @@ def test_a_link_stays_one_and_the_file_that_it_names_is_mended(
 def test_the_file_of_this_version_is_listed_nowhere_as_an_earlier_one(home: Path) -> None:
     """It would be written again by every command."""
     assert hashlib.sha256(CURRENT.encode()).hexdigest() not in EARLIER_VERSIONS
-    assert yaml.safe_load(CURRENT)["storage"]["custom"]["module"] == "content_pipeline.dagster_runtime.storage"
+    assert (
+        yaml.safe_load(CURRENT)["storage"]["custom"]["module"] == "content_pipeline.dagster_runtime.configured_storage"
+    )
