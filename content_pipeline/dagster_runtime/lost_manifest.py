@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from content_pipeline.dagster_runtime.dagster_yaml import NAME as DAGSTER_YAML
-from content_pipeline.dagster_runtime.dagster_yaml import home_path
+from content_pipeline.dagster_runtime.dagster_yaml import has_records, home_path
 from content_pipeline.errors import counted
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.settings import Settings
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 def has_dagster_home(settings: Settings) -> bool:
     """Whether Dagster has records here; asking for them would make the folder."""
-    return (home_path(settings) / DAGSTER_YAML).exists()
+    return has_records(home_path(settings))
 
 
 def recover(settings: Settings, manifest: Manifest) -> Rebuilt | None:

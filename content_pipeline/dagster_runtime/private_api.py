@@ -15,6 +15,7 @@ from typing import Any
 
 import dagster as dg
 import sqlalchemy as sa
+from dagster._cli.utils import TMP_DAGSTER_HOME_PREFIX
 from dagster._core.code_pointer import ModuleCodePointer
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.events import DagsterEvent, EngineEventData, JobFailureData, RunFailureReason
@@ -68,6 +69,7 @@ from dagster._utils.interrupts import capture_interrupts
 
 from content_pipeline.dagster_runtime.names import PARTITION_TAG
 
+TEMPORARY_HOME_PREFIX = TMP_DAGSTER_HOME_PREFIX  # of the folder that stands in for a home that is not set
 CODE_LOCATION = "content_pipeline"
 MODULE = "content_pipeline.definitions"
 ATTRIBUTE = "defs"
