@@ -11,13 +11,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import dagster as dg
 import sqlalchemy as sa
 from dagster._cli.utils import TMP_DAGSTER_HOME_PREFIX
 from dagster._core.code_pointer import ModuleCodePointer
 from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.events import DagsterEvent, EngineEventData, JobFailureData, RunFailureReason
 from dagster._core.execution.api import ExecuteRunWithPlanIterable, execute_run_iterator
 from dagster._core.execution.context.system import PlanOrchestrationContext
@@ -165,6 +166,23 @@ def finished_steps(instance: dg.DagsterInstance, run_id: str) -> set[str]:
 @dg.executor(name="resumable_in_process")
 def resumable_in_process_executor(_context: dg.InitExecutorContext) -> InProcessExecutor:
     return ResumableInProcessExecutor(retries=RetryMode.ENABLED)
+
+
+def end_as_cancelled(instance: dg.DagsterInstance, run_id: str, why: str) -> NoReturn:
+    """In a step: end this run as if a person had terminated it."""
+    run = instance.get_run_by_id(run_id)
+    if run is not None and run.status is not dg.DagsterRunStatus.CANCELING:
+        instance.report_run_canceling(run, why)
+    raise DagsterExecutionInterruptedError(why)
+
+
+def planned_assets(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
+    """The assets that a run is asked for, also where it is not one of our jobs: by its selection, else by its plan."""
+    if run.asset_selection:
+        return sorted(key.to_user_string() for key in run.asset_selection)
+    if run.execution_plan_snapshot_id is None:
+        return []
+    return sorted(instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id).step_keys_to_execute)
 
 
 def report_worker_died(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 
 import dagster as dg
 
+from content_pipeline.dagster_runtime.private_api import end_as_cancelled
 from content_pipeline.errors import OutOfMemory, PipelineError, RetryPolicy, named
 from content_pipeline.execution.reporter import Reporter
 from content_pipeline.execution.run_context import current_run
+from content_pipeline.execution.self_claimed_run import JobStopped
 from content_pipeline.stage import StageName
 from content_pipeline.stages.cost import Meter
 
@@ -21,10 +23,15 @@ RETRIES = dg.RetryPolicy(max_retries=2, delay=1.0, backoff=dg.Backoff.EXPONENTIA
 @contextmanager
 def asset_errors(stage: StageName, context: dg.AssetExecutionContext) -> Iterator[Meter]:
     """Around the work of an asset. Yields the meter of what it costs."""
-    reporter = current_run().reporter
-    reporter.progressed(stage, 0.0)
+    run = current_run()
+    if run.refusal is not None:
+        raise dg.Failure(run.refusal, allow_retries=False)
+    reporter = run.reporter
     try:
+        reporter.progressed(stage, 0.0)
         yield Meter()
+    except JobStopped as error:
+        end_as_cancelled(context.instance, context.run_id, str(error))
     except MemoryError as error:
         raise _failure(stage, OutOfMemory(f"{stage} ran out of memory"), reporter) from error
     except Exception as error:

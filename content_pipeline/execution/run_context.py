@@ -13,12 +13,16 @@ from content_pipeline.manifest.model import Lease
 
 @dataclass(frozen=True)
 class RunContext:
-    """`lease` is that of the job, if there is one: without it nothing of the job is published."""
+    """`lease` is that of the job, if there is one: without it nothing of the job is published.
+
+    `refusal` says why nothing may be done in this run: its first step ends with it.
+    """
 
     reporter: Reporter = field(default_factory=NullReporter)
     force_id: str | None = None
     cores: int = 1
     lease: Lease | None = None
+    refusal: str | None = None
 
 
 # What Dagster sees is built once, before children are forked; each child executes one run, under its own conditions.
@@ -26,9 +30,14 @@ _current: ContextVar[RunContext | None] = ContextVar("run_context", default=None
 
 
 def current_run() -> RunContext:
-    """The conditions of the run that is being executed here; nobody's, when no worker of ours executes it."""
+    """The conditions of the run that is being executed here; nobody's, when it is about no job and has no worker."""
     current = _current.get()
     return RunContext() if current is None else current
+
+
+def has_worker() -> bool:
+    """Whether a worker of ours executes the run: it has claimed the job, and commits it."""
+    return _current.get() is not None
 
 
 @contextmanager

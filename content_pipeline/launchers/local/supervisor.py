@@ -27,7 +27,7 @@ from content_pipeline.dagster_runtime.instance import dagster_home, open_instanc
 from content_pipeline.dagster_runtime.runs import Compose, DagsterRuns
 from content_pipeline.errors import BadSettings, EnvironmentalError, PipelineError, printable
 from content_pipeline.execution.active_job import ActiveJob
-from content_pipeline.execution.admission import Admission, Admitted, Decision, NotYet
+from content_pipeline.execution.admission import Admission, Admitted, Decision, NotYet, UnderWay
 from content_pipeline.execution.assignment import Assignment, log_path
 from content_pipeline.execution.job_executor import JobExecutor
 from content_pipeline.execution.job_kinds import handler_of_launch
@@ -52,6 +52,7 @@ from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import Settings, load
 
 DEFINITIONS = "content_pipeline.definitions"  # by name, as Dagster loads it: it is composed of what is above launchers
+ELSEWHERE = "this very run is being executed by another process, which has the lease of its job"
 ASK_AGAIN_S = 1.0
 HAND_OVER_S = 5.0
 WARN_AGAIN_S = 3600.0
@@ -232,7 +233,7 @@ class Supervisor:
             return Refused(f"{type(error).__name__}: {error}")
         if isinstance(decision, Admitted):
             return Ready(decision.job, settings_of(decision.job, settings))
-        return decision
+        return NotYet(ELSEWHERE) if isinstance(decision, UnderWay) else decision
 
     def _admit(self, launch: Launch, settings: Settings) -> Decision:
         config_hash_of = partial(self._of_jobs.hash_of, settings=settings)
