@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from content_pipeline.dagster_runtime.lost_manifest import recover
 from content_pipeline.execution.outcome import Outcome
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.services.processing import NoProgress
-from content_pipeline.services.processor import Processor
+from content_pipeline.services.processing import NoProgress, Processor
 from content_pipeline.services.recordings import find_recordings
 from content_pipeline.settings import Settings, load
 

@@ -9,7 +9,7 @@ from content_pipeline.errors import printable
 from content_pipeline.execution.run_context import current_run
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services import upkeep
-from content_pipeline.services.watching import backfill
+from content_pipeline.services.planner import backfill
 from content_pipeline.settings import Settings
 
 NIGHTLY_BACKFILL, RETENTION, SCRUB = "nightly_backfill", "retention", "scrub_recordings"

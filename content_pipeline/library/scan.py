@@ -1,11 +1,12 @@
-"""Find the recordings of a folder. Looks at names and `stat`, opens nothing."""
+"""Find the recordings of a folder, and which of them are whole. Looks at names and `stat`, reads nothing."""
 
 from __future__ import annotations
 
 import os
 import stat
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -15,6 +16,7 @@ from content_pipeline.errors import MissingFile, PipelineError, UnsafePath, from
 from content_pipeline.library.keys import canonical_path
 from content_pipeline.media.source import Signature
 from content_pipeline.settings import LibrarySettings
+from content_pipeline.system.filesystem import is_open_for_writing
 
 # Endings of videos, whether the settings name them or not: a folder full of these is not "no recordings".
 VIDEO_ENDINGS = frozenset(
@@ -28,6 +30,7 @@ VIDEO_ENDINGS = frozenset(
 
 # Sub-folders that are looked into only to say that they were not searched.
 MOST_LOOKS = 1000
+SETTLE_LOOKS = 3
 
 
 class Ownership(Enum):
@@ -149,7 +152,33 @@ def _holds_recordings(folder: Path, endings: tuple[str, ...], ownership_of: Call
         return False
 
 
-def look_again(found: Found) -> Found | None:
+def known_and_changed(scan: Scan, signatures: Mapping[str, str]) -> tuple[list[Found], list[Found]]:
+    """The recordings that are as they were when they got these signatures, by path; and the others."""
+    same = [found for found in scan.recordings if signatures.get(str(found.path)) == str(found.signature)]
+    return same, sorted(set(scan.recordings) - set(same)) if len(same) < len(scan.recordings) else []
+
+
+def wait_until_settled(moving: Sequence[Found], quiet_s: float) -> tuple[list[Found], list[Found]]:
+    """What changed just now is looked at again; what still changes is left alone."""
+    settled: list[Found] = []
+    for look in range(SETTLE_LOOKS):
+        if look and moving:
+            time.sleep(quiet_s)
+            moving = [again for found in moving if (again := _look_again(found)) is not None]
+        now_ns = time.time_ns()
+        whole = {found for found in moving if is_settled(found.path, found.signature.mtime_ns, now_ns, quiet_s)}
+        settled += whole
+        moving = [found for found in moving if found not in whole]
+    return settled, list(moving)
+
+
+def is_settled(path: Path, mtime_ns: int, now_ns: int, quiet_s: float) -> bool:
+    """Nobody writes it, and it has not changed for a while. A time in the future says nothing, and passes."""
+    age_s = (now_ns - mtime_ns) / 1e9
+    return not 0 <= age_s < quiet_s and not is_open_for_writing(path)
+
+
+def _look_again(found: Found) -> Found | None:
     """The same file as `stat` sees it now; None when it is gone."""
     try:
         return Found(found.path, Signature.of(found.path.stat()))

@@ -1,13 +1,12 @@
 """What a person can ask for: settings and a request in, a typed document out. The CLI, Dagster and scripts call it.
 
-- `processing.py`: process a folder, or what waits in the queue
-- `processor.py`: enqueues what a folder needs, and works on the queue
+- `processing.py`: process a folder, or what waits in the queue: enqueues what a folder needs, and works on the queue
 - `outcome_recorder.py`: collects what became of each recording
 - `processing_document.py`: the same as a document
 - `planning.py`: what `process` would do and why, how long it would take, and whether there is room
-- `planner.py`: decides what is to be done in a folder, and writes it into the manifest
+- `planner.py`: decides what is to be done in a folder, also in watched ones, and writes it into the manifest
 - `recordings.py`: finds the recordings of a folder
-- `watching.py`: watched folders
+- `watch_document.py`: what was done about watched folders, as a document
 - `tuning.py`: thresholds of a library, tried out and applied
 - `calibrating.py`: the threshold of a library, found for somebody who waits
 - `evaluating.py`: measures a detector on labelled clips

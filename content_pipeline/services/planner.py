@@ -1,4 +1,7 @@
-"""What is to be done in a folder: planned from what the manifest knows of it, and written into the manifest."""
+"""What is to be done in a folder: planned from what the manifest knows of it, and written into the manifest.
+
+Of watched folders: what is new or edited, and at night what changed settings made out of date.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from content_pipeline.errors import LibraryOffline, counted, printable
+from content_pipeline.errors import LibraryOffline, PipelineError, counted, printable
 from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.failpoints import reached
 from content_pipeline.library.plan import (
@@ -24,17 +27,16 @@ from content_pipeline.library.plan import (
 )
 from content_pipeline.library.presence import is_there
 from content_pipeline.library.recipe import Recipe, calibrated_recipe, recipe_of
-from content_pipeline.library.scan import Found, Scan, look_again
-from content_pipeline.library.settle import is_settled
+from content_pipeline.library.scan import Found, Scan, is_settled, known_and_changed, scan, wait_until_settled
 from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import JobRequest, JobSummary, JobTerms
 from content_pipeline.manifest.videos import Rename
 from content_pipeline.publishing.publish import recover_outputs
+from content_pipeline.services.recordings import output_ownership
+from content_pipeline.services.watch_document import WatchDocument, WatchedFolder
 from content_pipeline.settings import Settings
 from content_pipeline.settings.job_options import JobOptions
-
-SETTLE_LOOKS = 3
 
 
 def command_terms(settings: Settings, force: bool = False) -> JobTerms:
@@ -50,6 +52,36 @@ class Enqueued:
     jobs: Sequence[JobSummary]
     unsettled: Sequence[Found]
     changed_outputs: Sequence[Path] = ()
+
+
+def watch(settings: Settings, manifest: Manifest, seen: Mapping[str, str]) -> WatchDocument:
+    """Enqueue what is new or edited in the watched folders. `seen` is `moving` of the last look."""
+    planner = Planner(settings, manifest)
+    ownership_of = output_ownership(settings, manifest)
+    folders: list[WatchedFolder] = []
+    moving: dict[str, str] = {}
+    for folder in settings.library.folders:
+        try:
+            done = planner.enqueue_news(scan(folder, settings.library, ownership_of), seen)
+        except PipelineError as error:
+            folders.append(_failed(folder, error))
+            continue
+        moving |= {str(found.path): str(found.signature) for found in done.unsettled}
+        folders.append(_watched(folder, done))
+    return WatchDocument(folders=tuple(folders), moving=moving)
+
+
+def backfill(settings: Settings, manifest: Manifest, priority: int) -> Sequence[WatchedFolder]:
+    """Enqueue everything in the watched folders that is out of date, with a priority of its own."""
+    planner = Planner(settings, manifest, JobTerms(priority=priority))
+    ownership_of = output_ownership(settings, manifest)
+    folders: list[WatchedFolder] = []
+    for folder in settings.library.folders:
+        try:
+            folders.append(_watched(folder, planner.enqueue(scan(folder, settings.library, ownership_of))))
+        except PipelineError as error:
+            folders.append(_failed(folder, error))
+    return folders
 
 
 class Planner:
@@ -76,27 +108,29 @@ class Planner:
         rescue_orphans(self.manifest)
         recover_outputs(self.manifest.publications, [self._settings.output_dir])
         known = self._known(scan)
-        settled, unsettled = self._wait_for_whole_files(scan, known)
+        same, changed = known_and_changed(scan, known.signatures)  # what is known is whole
+        settled, unsettled = wait_until_settled(changed, self._settings.library.settle_s)
         reached("scanned")
-        planned = self._plan(replace(scan, recordings=settled), known).limited(most)
+        planned = self._plan(replace(scan, recordings=tuple(sorted([*same, *settled]))), known).limited(most)
         reached("planned")
         self._write(planned)
         reached("enqueued")
         return Enqueued(planned, self._jobs_of(planned), unsettled, scan.changed_outputs)
 
-    def watch(self, scan: Scan, seen: Mapping[str, str]) -> Enqueued:
+    def enqueue_news(self, scan: Scan, seen: Mapping[str, str]) -> Enqueued:
         """Write what is new or edited in a folder, without waiting.
 
         `seen` holds the signatures of the last look: a file must have been the same then, too. What only the
         settings or an output ask for is left to a plan that a person or the night asked for.
         """
         signatures = self._signatures(scan)
-        same, changed = _known_and_changed(scan, signatures)
-        now_ns = time.time_ns()
+        same, changed = known_and_changed(scan, signatures)
+        now_ns, quiet_s = time.time_ns(), self._settings.library.settle_s
         whole = [
             found
             for found in changed
-            if seen.get(str(found.path)) == str(found.signature) and self._is_settled(found, now_ns)
+            if seen.get(str(found.path)) == str(found.signature)
+            and is_settled(found.path, found.signature.mtime_ns, now_ns, quiet_s)
         ]
         unsettled = [found for found in changed if found not in set(whole)]
         if not whole and not self._has_come_or_gone(scan, signatures):
@@ -144,23 +178,6 @@ class Planner:
         there = {str(found.path) for found in scan.recordings}
         offline = self.manifest.videos.offline_under(scan.root)
         return bool(offline & there) or bool(signatures.keys() - there - offline)
-
-    def _wait_for_whole_files(self, scan: Scan, known: Known) -> tuple[tuple[Found, ...], list[Found]]:
-        """What changed just now is looked at again; what still changes is left alone. What is known is whole."""
-        same, moving = _known_and_changed(scan, known.signatures)
-        settled: list[Found] = []
-        for look in range(SETTLE_LOOKS):
-            if look and moving:
-                time.sleep(self._settings.library.settle_s)
-                moving = [again for found in moving if (again := look_again(found)) is not None]
-            now_ns = time.time_ns()
-            whole = {found for found in moving if self._is_settled(found, now_ns)}
-            settled += whole
-            moving = [found for found in moving if found not in whole]
-        return tuple(sorted([*same, *settled])), moving
-
-    def _is_settled(self, found: Found, now_ns: int) -> bool:
-        return is_settled(found.path, found.signature.mtime_ns, now_ns, self._settings.library.settle_s)
 
     def _write(self, planned: LibraryPlan) -> None:
         for config_hash, recipe in self._recipes.items():
@@ -212,11 +229,6 @@ class Planner:
         return self.manifest.jobs.summaries_at([video.found.path for video in planned.to_run])
 
 
-def _known_and_changed(scan: Scan, signatures: Mapping[str, str]) -> tuple[list[Found], list[Found]]:
-    same = [found for found in scan.recordings if signatures.get(str(found.path)) == str(found.signature)]
-    return same, sorted(set(scan.recordings) - set(same)) if len(same) < len(scan.recordings) else []
-
-
 def _is_news(video: PlannedVideo) -> bool:
     if video.action is Action.CREATE:
         return True
@@ -225,3 +237,18 @@ def _is_news(video: PlannedVideo) -> bool:
         {TIMES_CHANGED},
         {BACK},
     )
+
+
+def _watched(folder: Path, done: Enqueued) -> WatchedFolder:
+    return WatchedFolder(
+        folder=str(folder),
+        videos=len(done.planned.videos),
+        enqueued=len(done.jobs),
+        unsettled=len(done.unsettled),
+        changed_outputs=tuple(str(path) for path in done.changed_outputs),
+    )
+
+
+def _failed(folder: Path, error: PipelineError) -> WatchedFolder:
+    """One folder that is away does not keep the others waiting."""
+    return WatchedFolder(folder=str(folder), error=str(error), hint=error.hint)

@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.dagster_runtime.lost_manifest import describe_rebuilt, recover
 from content_pipeline.errors import EnvironmentalError, LibraryOffline, code_of, printable
-from content_pipeline.execution.outcome import NullWatcher, Watcher
+from content_pipeline.execution.outcome import NullWatcher, Outcome, Watcher, of_job, refused
 from content_pipeline.execution.rescue import rescue_orphans
+from content_pipeline.library.plan import Action
 from content_pipeline.library.scan import Scan
+from content_pipeline.manifest.breaker import EVERYTHING, Breaker
 from content_pipeline.manifest.database import Access
+from content_pipeline.manifest.lifecycle import CLAIMABLE
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_manifest, open_named_manifest
 from content_pipeline.services.document import Document
+from content_pipeline.services.outcome_recorder import OutcomeRecorder
 from content_pipeline.services.pauses import Pause
+from content_pipeline.services.planner import Enqueued, Planner, command_terms
 from content_pipeline.services.processing_document import (
     CalibrationOutcome,
     ProcessingDocument,
     VideoOutcome,
     totals_of,
 )
-from content_pipeline.services.processor import NeverStop, Processor, StopRequest
 from content_pipeline.services.recordings import FoundRecordings, describe_found, find_recordings
 from content_pipeline.settings import Settings
+from content_pipeline.settings.job_options import JobOptions
 
 if TYPE_CHECKING:
     from content_pipeline.dagster_runtime.runs import Compose
+
+UNSETTLED = "unsettled"
+
+
+class StopRequest(Protocol):
+    """Something that can be asked whether to stop, such as a `threading.Event`."""
+
+    def is_set(self) -> bool: ...
+
+
+class NeverStop:
+    def is_set(self) -> bool:
+        return False
+
 
 NEVER_STOP = NeverStop()
 
@@ -156,6 +180,114 @@ def _calibrate(
     except _AskedToStop:
         pass
     return tuple(outcomes)
+
+
+class Processor:
+    """`outcomes` grows as videos end; it holds everything that is known when the work is interrupted."""
+
+    def __init__(self, settings: Settings, manifest: Manifest, watcher: Watcher, force: bool = False) -> None:
+        self._settings = settings
+        self.manifest = manifest
+        manifest.set_retry_time(settings.queue.give_up_s)  # from now on; what cannot be opened is told at once
+        self._watcher = watcher
+        self._planner = Planner(settings, manifest, command_terms(settings, force))
+        self._recorder = OutcomeRecorder(manifest, watcher)
+        self._libraries: set[str] = set()
+        self._stopped_by: EnvironmentalError | None = None
+        self.left_out = 0  # videos that need work too, beyond the limit that was asked for
+
+    @property
+    def outcomes(self) -> Sequence[Outcome]:
+        return self._recorder.outcomes
+
+    def enqueue(self, scan: Scan, most: int | None = None) -> list[str]:
+        """Write the plan into the manifest. Returns the jobs to be worked on, and notes what needs no work."""
+        self._libraries.add(str(scan.root))
+        self._recorder.asked = JobOptions.of(self._settings)
+        enqueued = self._planner.enqueue(scan, most)
+        self.left_out = enqueued.planned.left_out
+        idle = self._idle(scan, enqueued)
+        to_do = {Path(job.subject) for job in enqueued.jobs}
+        sizes = {found.path: found.signature.size_bytes for found in scan.recordings if found.path in to_do}
+        self._watcher.expect(len(idle) + len(to_do), sizes)
+        for outcome in idle:
+            self._recorder.ended(outcome)
+        self._recorder.plan(enqueued.jobs, enqueued.planned.to_run)
+        return [job.job_id for job in enqueued.jobs]
+
+    def _idle(self, scan: Scan, enqueued: Enqueued) -> list[Outcome]:
+        """What is told of and not worked on."""
+        idle = [refused(one.path, one.error) for one in scan.refused]
+        for found in enqueued.unsettled:
+            idle.append(Outcome(found.path, status=UNSETTLED, note="still being written; left alone for now"))
+        for video in enqueued.planned.videos:
+            if video.job is not None and not video.will_run:
+                outcome = of_job(video.found.path, video.job, video.note)
+                if video.action is Action.KEEP:
+                    self._recorder.keep(outcome)
+                else:
+                    idle.append(outcome)
+        return idle
+
+    def work(
+        self,
+        compose: Compose,
+        job_ids: Sequence[str] | None,
+        max_jobs: int | None = None,
+        stop: StopRequest = NEVER_STOP,
+    ) -> bool:
+        """Work until nothing is left to do: on these jobs, or on all that wait. False when asked to stop before."""
+        if job_ids is None:
+            rescue_orphans(self.manifest)
+            waiting = self._waiting(max_jobs)
+            self._watcher.expect(waiting)
+        else:
+            waiting = len(job_ids)
+        if not waiting:
+            return True  # and Dagster was never loaded
+        from content_pipeline.dagster_runtime.runs import DagsterRuns
+        from content_pipeline.execution.queue_worker import Worker
+        from content_pipeline.launchers.abandoned_runs import close_all_abandoned
+
+        close_all_abandoned(self._settings, self.manifest)
+        artifacts = ArtifactStore(self._settings.state_dir.absolute() / "artifacts")
+        artifacts.sweep()
+        make_runs = partial(DagsterRuns, compose=compose)
+        worker = Worker(self._settings, self.manifest, make_runs, self._recorder)
+        self.manifest.breakers.close()  # a person asks for it: try at once, and pause again if need be
+        try:
+            finished = worker.work(job_ids, max_jobs, self.paused, stop.is_set)
+        finally:
+            artifacts.sweep()  # a child that was killed leaves its draft
+        # After an interruption too, what is told is what the manifest says, if it can be asked.
+        with contextlib.nullcontext() if finished else contextlib.suppress(EnvironmentalError):
+            self._recorder.look_again()
+        return finished
+
+    def _waiting(self, max_jobs: int | None) -> int:
+        """How many jobs wait in the queue, or how many of them are asked for."""
+        counts = self.manifest.jobs.counts()
+        waiting = sum(counts[state] for state in CLAIMABLE)
+        return waiting if max_jobs is None else min(waiting, max_jobs)
+
+    def stopped_by(self, error: EnvironmentalError) -> None:
+        """The work could not go on for a reason that is nobody's job's."""
+        self._stopped_by = error
+
+    def paused(self) -> list[Breaker]:
+        """The pauses that keep work of this call waiting right now."""
+        if self._stopped_by is not None:
+            return [Breaker(EVERYTHING, self._stopped_by.code, message=str(self._stopped_by))]
+        now = datetime.now(UTC)
+        return [
+            breaker for breaker in self.manifest.breakers.all() if breaker.is_open(now) and self._waits_for(breaker)
+        ]
+
+    def _waits_for(self, breaker: Breaker) -> bool:
+        if not self._libraries:
+            return True
+        codes = {None, *self._recorder.unfinished_errors}
+        return any(breaker.blocks(library, code) for library in self._libraries for code in codes)
 
 
 def _document(

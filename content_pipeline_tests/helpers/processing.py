@@ -14,8 +14,7 @@ from content_pipeline.execution.outcome import Outcome
 from content_pipeline.library.scan import scan
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.services.processing import NoProgress
-from content_pipeline.services.processor import Processor
+from content_pipeline.services.processing import NoProgress, Processor
 from content_pipeline.settings import Settings, load
 
 ALL = ("fingerprint", "energy", "detections", "montage")

@@ -43,8 +43,7 @@ from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRe
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services.calibrating import Calibrator
 from content_pipeline.services.planner import Planner, command_terms
-from content_pipeline.services.processing import NoProgress
-from content_pipeline.services.processor import Processor
+from content_pipeline.services.processing import NoProgress, Processor
 from content_pipeline.settings import Settings, load
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.launching import LaunchedProject, launched_project

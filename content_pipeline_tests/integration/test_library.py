@@ -24,8 +24,7 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import ClaimRequest, JobFailure, JobResult, Lease
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.services.planner import Planner, command_terms
-from content_pipeline.services.processing import NoProgress
-from content_pipeline.services.processor import Processor
+from content_pipeline.services.processing import NoProgress, Processor
 from content_pipeline.settings import Settings
 from content_pipeline_tests.conformance.manifests import database_of
 from content_pipeline_tests.helpers import samples

@@ -21,8 +21,7 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.media.source import Signature
 from content_pipeline.services.planner import Planner
-from content_pipeline.services.processing import NoProgress
-from content_pipeline.services.processor import Processor
+from content_pipeline.services.processing import NoProgress, Processor
 from content_pipeline_tests.helpers import samples
 from content_pipeline_tests.helpers.processing import Project
 

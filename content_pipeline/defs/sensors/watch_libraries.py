@@ -11,7 +11,7 @@ from content_pipeline.dagster_runtime.manifest_rebuild import rebuild
 from content_pipeline.defs.partitions import register_libraries
 from content_pipeline.launchers.reconcile import REBUILD_BUDGET_S
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.services.watching import watch
+from content_pipeline.services.planner import watch
 from content_pipeline.settings import Settings
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from content_pipeline.library.settle import is_settled
+from content_pipeline.library.scan import is_settled
 from content_pipeline.system.filesystem import is_open_for_writing
 
 SECOND_NS = 1_000_000_000
