@@ -26,7 +26,7 @@ from dagster._core.execution.context_creation_job import PlanExecutionContextMan
 from dagster._core.execution.plan.plan import ExecutionPlan
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.in_process import InProcessExecutor, inprocess_execution_iterator
-from dagster._core.instance.ref import InstanceRef
+from dagster._core.instance.ref import InstanceRef as InstanceRef
 from dagster._core.launcher import CheckRunHealthResult as CheckRunHealthResult
 from dagster._core.launcher import LaunchRunContext as LaunchRunContext
 from dagster._core.launcher import ResumeRunContext as ResumeRunContext

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 
 import dagster as dg
@@ -23,6 +23,7 @@ from content_pipeline.execution.messages import RunStatus
 from content_pipeline.execution.names import parse_job_tag
 from content_pipeline.execution.run_context import RunContext, executing
 from content_pipeline.execution.worker_identity import is_gone, this_worker, worker_of_run
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.rescue import RESCUED
@@ -79,6 +80,13 @@ class DagsterRuns:
             run = instance.get_run_by_id(run_id)
             if run is not None and not run.is_finished and run.status is not dg.DagsterRunStatus.CANCELING:
                 instance.report_run_canceling(run)
+
+    def terminated(self, run_ids: Collection[str]) -> frozenset[str]:
+        if not run_ids:
+            return frozenset()
+        of_these = dg.RunsFilter(run_ids=list(run_ids), statuses=[dg.DagsterRunStatus.CANCELING])
+        with open_instance(self._settings) as instance:
+            return frozenset(run.run_id for run in instance.get_runs(of_these))
 
     def note(self, run_id: str, message: str) -> None:
         self._report(run_id, lambda instance, run: instance.report_engine_event(message, run))
@@ -160,6 +168,11 @@ class ExecutedRun:
 
     def claims(self, owner: str, job_tag: str) -> None:
         self._instance.add_run_tags(self._run_id, {OWNER_TAG: owner, JOB_TAG: job_tag})
+
+
+def is_worked_on(run: dg.DagsterRun, manifest: Manifest) -> bool:
+    """Whether a job is leased to this very run, on whichever host. A lease that ran out is taken away by a rescue."""
+    return bool(manifest.jobs.list(JobFilter(run_id=run.run_id, status=State.RUNNING), limit=1))
 
 
 def is_abandoned(run: dg.DagsterRun, manifest: Manifest) -> bool:

@@ -4,14 +4,23 @@ import hashlib
 import stat
 from pathlib import Path
 
+import dagster as dg
 import pytest
 import yaml
 
-from content_pipeline.dagster_runtime.dagster_yaml import EARLIER_VERSIONS, provide_dagster_yaml, shipped
+from content_pipeline.dagster_runtime.dagster_yaml import EARLIER_VERSIONS, has_records, provide_dagster_yaml, shipped
+from content_pipeline.dagster_runtime.private_api import InstanceRef
 from content_pipeline.media.source import Signature
 
 CURRENT = shipped("dagster.yaml").read_text()
-VERSION_BEFORE = CURRENT.replace(
+FIRST_LINES = "# The Dagster instance. `content-ai` copies this file into its state folder on first use."
+WITH_BASE_DIR = (
+    f"{FIRST_LINES}\n"
+    + CURRENT[CURRENT.index("telemetry:") : CURRENT.index("    # In `DAGSTER_HOME`; where")]
+    + "    config:\n      base_dir:\n        env: DAGSTER_HOME\n"
+    + CURRENT[CURRENT.index("\n# Each run goes to a child") :]
+)
+VERSION_BEFORE = WITH_BASE_DIR.replace(
     "content_pipeline.dagster_runtime.storage", "content_pipeline.launcher.storage"
 ).replace("content_pipeline.launchers.local.run_launcher", "content_pipeline.launcher.run_launcher")
 
@@ -35,9 +44,10 @@ def test_a_home_without_a_file_gets_the_one_of_this_version(home: Path) -> None:
     assert stat.S_IMODE((home / "dagster.yaml").stat().st_mode) == 0o600
 
 
-def test_a_file_of_an_earlier_version_that_nobody_edited_is_replaced(home: Path) -> None:
-    assert hashlib.sha256(VERSION_BEFORE.encode()).hexdigest() in EARLIER_VERSIONS
-    write(home, VERSION_BEFORE)
+@pytest.mark.parametrize("before", [VERSION_BEFORE, WITH_BASE_DIR], ids=["moved modules", "with base_dir"])
+def test_a_file_of_an_earlier_version_that_nobody_edited_is_replaced(home: Path, before: str) -> None:
+    assert hashlib.sha256(before.encode()).hexdigest() in EARLIER_VERSIONS
+    write(home, before)
     provide_dagster_yaml(home)
     assert (home / "dagster.yaml").read_text() == CURRENT
     assert names(home) == ["dagster.yaml"]
@@ -48,7 +58,7 @@ def test_in_an_edited_file_only_the_moved_modules_change_and_the_file_before_is_
     write(home, edited)
     for _ in range(2):
         provide_dagster_yaml(home)
-        assert (home / "dagster.yaml").read_text() == CURRENT.replace(
+        assert (home / "dagster.yaml").read_text() == WITH_BASE_DIR.replace(
             "max_concurrent_runs: 32", "max_concurrent_runs: 40  # my machine is large"
         )
         (kept,) = [path for path in home.iterdir() if path.name != "dagster.yaml"]
@@ -90,3 +100,12 @@ def test_the_file_of_this_version_is_listed_nowhere_as_an_earlier_one(home: Path
     """It would be written again by every command."""
     assert hashlib.sha256(CURRENT.encode()).hexdigest() not in EARLIER_VERSIONS
     assert yaml.safe_load(CURRENT)["storage"]["custom"]["module"] == "content_pipeline.dagster_runtime.storage"
+
+
+def test_a_home_that_stock_dagster_keeps_its_records_in_stays_as_it_is(home: Path) -> None:
+    """Another storage would not find the runs that are in it."""
+    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home))) as instance:
+        instance.add_dynamic_partitions("videos", ["a-video"])
+    assert has_records(home)
+    provide_dagster_yaml(home)
+    assert not (home / "dagster.yaml").exists()
