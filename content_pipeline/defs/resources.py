@@ -54,8 +54,13 @@ def _conditions(context: dg.InitResourceContext, settings: Settings) -> Iterator
         yield claimed
 
 
-def _launch(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Launch:
-    """What this run is about, by the records as they are now: an earlier step may have claimed the job."""
+def _launch(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Launch | None:
+    """What this run is about, by the records as they are now: an earlier step may have claimed the job.
+
+    None of a run that has ended: Dagster opens its resources once more, so that its results can be looked at.
+    """
     recorded = instance.get_run_by_id(run.run_id)
     now = run if recorded is None else recorded
+    if now.is_finished:
+        return None
     return replace(launch_of(now), worker=owner_of(now.tags), assets=tuple(planned_assets(instance, now)))

@@ -69,9 +69,9 @@ class ProcessingHandler:
         current = [again for job in jobs if (again := current_job(manifest, job.job_id)) is not None]
         if not current:
             enqueued = _enqueued(key, settings, manifest)
-            if not isinstance(enqueued, Refused):
-                _end_pauses(manifest)
-            return enqueued
+            if isinstance(enqueued, Refused):
+                return enqueued
+            current = [enqueued]
         running = next((job for job in current if job.status is State.RUNNING), None)
         if running is not None and is_under_way(running, launch):
             return running
@@ -135,10 +135,7 @@ def _enqueued(key: str, settings: Settings, manifest: Manifest) -> Job | Refused
     path, root = place
     manifest.jobs.enqueue([JobRequest(str(path), str(root), video_key=key)])
     job = manifest.jobs.find(job_kinds.PROCESSING, str(path))
-    if job is None:
-        return Refused(f"the job of {key} was removed at this moment; try again")
-    _back_to_work(job, manifest)
-    return job
+    return Refused(f"the job of {key} was removed at this moment; try again") if job is None else job
 
 
 def _place_of(key: str, settings: Settings, manifest: Manifest) -> tuple[Path, Path] | None:
