@@ -151,7 +151,7 @@ def as_a_worker_makes_them(samples_folder: Path, tmp_path_factory: pytest.TempPa
 def test_dagster_dev_makes_what_content_ai_makes_and_leaves_nothing_in_the_repository(
     home: str, tmp_path: Path, samples_folder: Path, as_a_worker_makes_them: Made
 ) -> None:
-    """With the home unset and ours, under our launcher; with an empty one, under stock Dagster's launcher and storage."""
+    """Unset and ours: under our launcher. Empty: under stock Dagster's launcher and storage."""
     dagster_home = None if home == "unset" else tmp_path / "home"
     checkout = Checkout(tmp_path / "copy", samples_folder, dagster_home)
     if dagster_home is not None:
@@ -165,7 +165,9 @@ def test_dagster_dev_makes_what_content_ai_makes_and_leaves_nothing_in_the_repos
             180,
         )
         eventually(lambda: checkout.runs() == ["SUCCESS"] * 3, "a run each, and no more", 30)
-        found = checkout.graphql("{ repositoriesOrError { ... on RepositoryConnection { nodes { location { name } } } } }")
+        found = checkout.graphql(
+            "{ repositoriesOrError { ... on RepositoryConnection { nodes { location { name } } } } }"
+        )
         assert [one["location"]["name"] for one in found["repositoriesOrError"]["nodes"]] == ["content_pipeline"]
     assert checkout.made() == as_a_worker_makes_them
     stock = [job.job_id for job in checkout.jobs().values() if _attempted_by(checkout, job).startswith("run:")]
@@ -207,5 +209,7 @@ open_instance(settings).add_dynamic_partitions("videos", [key])
 print(key)
 """
     command = [sys.executable, "-c", register]
-    said = subprocess.run(command, env=checkout.environment, cwd=checkout.root, capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        command, env=checkout.environment, cwd=checkout.root, capture_output=True, text=True, check=True
+    )
     return said.stdout.strip()

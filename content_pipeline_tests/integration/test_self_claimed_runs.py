@@ -17,8 +17,8 @@ import pytest
 
 from content_pipeline.dagster_runtime.names import JOB_TAG
 from content_pipeline.dagster_runtime.private_api import InstanceRef
-from content_pipeline.defs.sensors.dispatch_jobs import due_runs
 from content_pipeline.definitions import build_definitions
+from content_pipeline.defs.sensors.dispatch_jobs import due_runs
 from content_pipeline.errors import RetryPolicy
 from content_pipeline.execution.names import PROCESS_VIDEO
 from content_pipeline.execution.worker_identity import worker_of_run
@@ -41,10 +41,10 @@ import dagster as dg
 from content_pipeline.definitions import build_definitions
 from content_pipeline.settings import load
 
-defs = dg.Definitions.merge(
-    dg.Definitions(executor=dg.multiprocess_executor),
-    *(dg.Definitions(assets=ours.assets, jobs=ours.jobs, resources=ours.resources) for ours in [build_definitions(load().settings)]),
-)
+@dg.definitions
+def defs():
+    ours = build_definitions(load().settings)
+    return dg.Definitions(ours.assets, jobs=ours.jobs, resources=ours.resources, executor=dg.multiprocess_executor)
 """
 
 
@@ -106,7 +106,14 @@ class StockProject:
 
     def execute(self, key: str, *target: str, **environment: str) -> subprocess.Popen[bytes]:
         """`dagster job execute`, as a process of its own."""
-        command = [sys.executable, "-m", "dagster", "job", "execute", *(target or ("-m", "content_pipeline.definitions"))]
+        command = [
+            sys.executable,
+            "-m",
+            "dagster",
+            "job",
+            "execute",
+            *(target or ("-m", "content_pipeline.definitions")),
+        ]
         tags = json.dumps({"dagster/partition": key})
         with (self.folder / "execute.log").open("ab") as log:
             return subprocess.Popen(

@@ -283,7 +283,7 @@ class Supervisor:
     # --- ending
 
     def _handle_stop_requests(self) -> None:
-        """Runs that a person terminated: asked of our launch queue or, from another host, by Dagster's records alone."""
+        """Runs that a person terminated: asked of our queue or, from another host, by Dagster's records alone."""
         if self._looked_for_terminated.is_past(LOOK_FOR_TERMINATED_S):
             self._looked_for_terminated = Moment()
             for run_id in self._runs.terminated([*self._waiting, *self._started]):
