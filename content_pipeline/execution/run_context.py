@@ -13,10 +13,14 @@ from content_pipeline.manifest.model import Lease
 
 @dataclass(frozen=True)
 class RunContext:
-    """`lease` is that of the job, if there is one: without it nothing of the job is published."""
+    """`lease` is that of the job, if there is one: without it nothing of the job is published.
+
+    `forced` are the stages that a force is about; None means all of them.
+    """
 
     reporter: Reporter = field(default_factory=NullReporter)
     force_id: str | None = None
+    forced: tuple[str, ...] | None = None
     cores: int = 1
     lease: Lease | None = None
 

@@ -114,10 +114,11 @@ def ask(tx: Transaction, request: JobRequest, reason: str) -> Job:
     its = job_items.c.kind == request.kind, job_items.c.subject == request.subject
     job = as_job(tx.connection.execute(locked(sa.select(job_items).where(*its))).one())
     by = _BACK_TO_WORK.get(job.status)
+    asked = {"options": request.options, "force_id": request.force_id}
     if by is not None:
-        move(tx, [job], by, reason, {**NO_ERROR, **_due_now(tx, request.priority), "options": request.options})
+        move(tx, [job], by, reason, {**NO_ERROR, **_due_now(tx, request.priority), **asked})
     elif job.status is not State.RUNNING:
-        move(tx, [job], Move.ASK, reason, {"options": request.options})
+        move(tx, [job], Move.ASK, reason, asked)
     return job
 
 

@@ -114,7 +114,7 @@ class CalibrationHandler:
 
     def job_by_hand(self, launch: Launch, settings: Settings, manifest: Manifest) -> Job | Refused:
         root = library_with_key(str(launch.partition_key), manifest)
-        request = self.request(root, settings, manifest)
+        request = self.request(root, launch.overrides.onto(settings), manifest)
         known = manifest.jobs.find(self.kind, request.subject)
         running = None if known is None else current_job(manifest, known.job_id)
         if running is not None and running.status is State.RUNNING:
