@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from functools import cache
@@ -21,8 +23,9 @@ from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.events import DagsterEvent, EngineEventData, JobFailureData, RunFailureReason
 from dagster._core.execution.api import ExecuteRunWithPlanIterable, execute_run_iterator
-from dagster._core.execution.context.system import PlanOrchestrationContext
+from dagster._core.execution.context.system import PlanExecutionContext, PlanOrchestrationContext
 from dagster._core.execution.context_creation_job import PlanExecutionContextManager
+from dagster._core.execution.plan.active import ActiveExecution
 from dagster._core.execution.plan.plan import ExecutionPlan
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.in_process import InProcessExecutor, inprocess_execution_iterator
@@ -66,15 +69,17 @@ from dagster._core.system_config.objects import ResolvedRunConfig
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._serdes import ConfigurableClass as ConfigurableClass
 from dagster._serdes import ConfigurableClassData as ConfigurableClassData
-from dagster._utils.interrupts import capture_interrupts
+from dagster._utils.interrupts import capture_interrupts, pop_captured_interrupt
 
 from content_pipeline.dagster_runtime.names import PARTITION_TAG
+from content_pipeline.execution.run_context import current_run
 
 TEMPORARY_HOME_PREFIX = TMP_DAGSTER_HOME_PREFIX  # of the folder that stands in for a home that is not set
 CODE_LOCATION = "content_pipeline"
 MODULE = "content_pipeline.definitions"
 ATTRIBUTE = "defs"
 REPOSITORY = "__repository__"
+LOOK_EVERY_S = 0.1
 
 # Where whole events are kept. Dagster compares none of them in SQL.
 EVENT_COLUMNS = (
@@ -91,11 +96,16 @@ def instance_ref(home: Path, _changed_ns: int) -> InstanceRef:
 
 
 def create_run(
-    instance: dg.DagsterInstance, job: dg.JobDefinition, partition_key: str, tags: Mapping[str, str]
+    instance: dg.DagsterInstance,
+    job: dg.JobDefinition,
+    partition_key: str,
+    tags: Mapping[str, str],
+    run_config: Mapping[str, Any] | None = None,
 ) -> dg.DagsterRun:
     """A run that the UI shows under the code location and can execute again."""
     return instance.create_run_for_job(
         job,
+        run_config=run_config,
         tags={**tags, PARTITION_TAG: partition_key},
         remote_job_origin=_remote_origin(job.name),
         job_code_origin=_python_origin(job.name),
@@ -121,22 +131,25 @@ def execute(
 
 
 class ResumableInProcessExecutor(InProcessExecutor):
-    """In one process, like Dagster's own; but a run that is resumed does not do again what it has done."""
+    """In one process, like Dagster's own; but a resumed run goes on where it stopped, and a terminated one ends.
+
+    What has ended is not done again, and retries that a step has used up stay used up.
+    """
 
     def execute(self, plan_context: PlanOrchestrationContext, execution_plan: ExecutionPlan) -> Iterator[DagsterEvent]:
-        if not plan_context.resume_from_failure:
-            yield from super().execute(plan_context, execution_plan)
-            return
-        finished = finished_steps(plan_context.instance, plan_context.run_id)
-        left = [key for key in execution_plan.step_keys_to_execute if key not in finished]
-        yield DagsterEvent.engine_event(
-            plan_context,
-            f"Continuing in process {os.getpid()}: {', '.join(left) or 'nothing'} left, "
-            f"{', '.join(sorted(finished)) or 'nothing'} already done.",
-            EngineEventData.in_process(os.getpid(), left),
-        )
-        if left:
-            yield from self._execute(plan_context, _only(execution_plan, left, plan_context))
+        steps = execution_plan.step_keys_to_execute
+        plan, what = execution_plan, f"Executing steps in process {os.getpid()}."
+        if plan_context.resume_from_failure:
+            finished = finished_steps(plan_context.instance, plan_context.run_id)
+            steps = [key for key in steps if key not in finished]
+            plan = _only(execution_plan, steps, plan_context)
+            what = (
+                f"Continuing in process {os.getpid()}: {', '.join(steps) or 'nothing'} left, "
+                f"{', '.join(sorted(finished)) or 'nothing'} already done."
+            )
+        yield DagsterEvent.engine_event(plan_context, what, EngineEventData.in_process(os.getpid(), steps))
+        if steps:
+            yield from self._execute(plan_context, _InterruptiblePlan(*plan))
 
     def _execute(self, context: PlanOrchestrationContext, plan: ExecutionPlan) -> Iterator[DagsterEvent]:
         manager = PlanExecutionContextManager(
@@ -150,17 +163,63 @@ class ResumableInProcessExecutor(InProcessExecutor):
             output_capture=context.output_capture,
             step_dependency_config=self.step_dependency_config,
         )
-        yield from ExecuteRunWithPlanIterable(plan, inprocess_execution_iterator, manager)
+        yield from ExecuteRunWithPlanIterable(plan, _until_terminated, manager)
+
+
+def _until_terminated(job_context: PlanExecutionContext, execution_plan: ExecutionPlan) -> Iterator[DagsterEvent]:
+    """Dagster's own loop, without its mistake: to a retry policy an interruption is an error like any other, so that
+    a run that a person terminates would be retried (dagster issue 15026). Drop this when that is closed."""
+    for event in inprocess_execution_iterator(job_context, execution_plan):
+        yield event
+        if event.is_step_up_for_retry and (_was_interrupted(event) or _is_canceling(job_context)):
+            raise DagsterExecutionInterruptedError(f"terminated in {event.step_key}")
+
+
+def _was_interrupted(event: DagsterEvent) -> bool:
+    error = event.step_retry_data.error
+    cause = None if error is None else error.cause
+    return cause is not None and cause.cls_name in (DagsterExecutionInterruptedError.__name__, "KeyboardInterrupt")
+
+
+def _is_canceling(job_context: PlanExecutionContext) -> bool:
+    run = job_context.instance.get_run_by_id(job_context.run_id)
+    return run is not None and run.status is dg.DagsterRunStatus.CANCELING
+
+
+class _InterruptiblePlan(ExecutionPlan):
+    def start(self, *args: Any, **kwargs: Any) -> ActiveExecution:
+        return _InterruptibleExecution(self, *args, **kwargs)
+
+
+class _InterruptibleExecution(ActiveExecution):
+    """Waits for the next try of a step, or for a place in its pool, without sleeping through a signal or in silence."""
+
+    def sleep_til_ready(self) -> None:
+        alive = current_run().reporter.alive
+        until_s = time.monotonic() + self.sleep_interval()  # type: ignore[no-untyped-call]
+        while (left_s := until_s - time.monotonic()) > 0:
+            if pop_captured_interrupt():
+                raise DagsterExecutionInterruptedError("terminated while it waited")
+            alive()
+            time.sleep(min(left_s, LOOK_EVERY_S))
 
 
 def _only(plan: ExecutionPlan, steps: list[str], context: PlanOrchestrationContext) -> ExecutionPlan:
+    """The rest of a plan, which knows how often its steps were retried before."""
     job = context.job.get_definition()
-    return plan.build_subset_plan(steps, job, ResolvedRunConfig.build(job, context.run_config))
+    rest = plan.build_subset_plan(steps, job, ResolvedRunConfig.build(job, context.run_config))
+    used = retries_of_steps(context.instance, context.run_id)
+    return rest._replace(known_state=rest.known_state._replace(previous_retry_attempts=used))
 
 
 def finished_steps(instance: dg.DagsterInstance, run_id: str) -> set[str]:
     events = instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_SUCCESS)
     return {event.step_key for event in events if event.step_key is not None}
+
+
+def retries_of_steps(instance: dg.DagsterInstance, run_id: str) -> dict[str, int]:
+    events = instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_UP_FOR_RETRY)
+    return dict(Counter(event.step_key for event in events if event.step_key is not None))
 
 
 @dg.executor(name="resumable_in_process")

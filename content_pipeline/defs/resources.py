@@ -18,6 +18,7 @@ from content_pipeline.execution.self_claimed_run import ClaimedRun, claim_in_run
 from content_pipeline.execution.stage_context import open_stage_context
 from content_pipeline.launchers.queue_launcher import launch_of
 from content_pipeline.settings import Settings
+from content_pipeline.settings.run_overrides import RunOverrides
 from content_pipeline.stages.context import StageContext
 from content_pipeline.stages.video import VideoStages
 
@@ -27,10 +28,16 @@ ONE_RECORDING = "A run is about one recording: choose a single partition, which 
 def build_resources(settings: Settings) -> Mapping[str, dg.ResourceDefinition]:
     @dg.resource(description="Settings, artifacts and the manifest.")
     def stage_context(context: dg.InitResourceContext) -> Iterator[StageContext]:
-        run = context.run
         with _conditions(context, settings) as claimed, executing(claimed.run_context):
-            key = None if run is None else run.tags.get(PARTITION_TAG)
-            yield open_stage_context(claimed.settings, claimed.run_context, key)
+            conditions, run = claimed.run_context, context.run
+            if run is None:
+                yield open_stage_context(claimed.settings, conditions)
+                return
+            # A job has them in its options already; here they count under any launcher, and without a job.
+            overrides = RunOverrides.of(run.run_config)
+            if conditions.force_id is None:
+                conditions = replace(conditions, force_id=overrides.force_id(run.run_id), forced=overrides.forced)
+            yield open_stage_context(overrides.onto(claimed.settings), conditions, run.tags.get(PARTITION_TAG))
 
     @dg.resource(required_resource_keys={"stage_context"}, description="The stages of the run's video.")
     def video(context: dg.InitResourceContext) -> VideoStages:

@@ -22,6 +22,7 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_in_a_child
 from content_pipeline.settings import Settings
+from content_pipeline.settings.job_options import forced_stages
 
 
 class RunOutdated(Exception):
@@ -122,4 +123,4 @@ class _Child:
         job = self.assignment.job
         if job is None:
             return RunContext(self.reporter, cores=self.assignment.cores)
-        return RunContext(self.reporter, job.force_id, self.assignment.cores, job.lease)
+        return RunContext(self.reporter, job.force_id, forced_stages(job.options), self.assignment.cores, job.lease)

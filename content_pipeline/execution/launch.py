@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from content_pipeline.settings.run_overrides import RunOverrides
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -19,6 +21,7 @@ class Launch:
     partition_key: str | None = None
     job_tag: str | None = None
     assets: tuple[str, ...] = ()
+    overrides: RunOverrides = field(default_factory=RunOverrides)
     priority: int = 0
     launched_at: float = 0.0
     environment: dict[str, str] = field(default_factory=dict)
@@ -32,7 +35,8 @@ class Launch:
     def from_json(cls, value: dict[str, Any]) -> Launch:
         """Fields that only another version knows are left out."""
         known = {item.name: value[item.name] for item in fields(cls) if item.name in value}
-        return cls(**{**known, "assets": tuple(value["assets"])})
+        overrides = RunOverrides.from_json(known["overrides"]) if "overrides" in known else RunOverrides()
+        return cls(**{**known, "assets": tuple(value["assets"]), "overrides": overrides})
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -15,11 +15,13 @@ from content_pipeline.manifest.model import Lease
 class RunContext:
     """`lease` is that of the job, if there is one: without it nothing of the job is published.
 
-    `refusal` says why nothing may be done in this run: its first step ends with it.
+    `forced` are the stages that a force is about; None means all of them. `refusal`: why nothing may be done in this
+    run: its first step ends with it.
     """
 
     reporter: Reporter = field(default_factory=NullReporter)
     force_id: str | None = None
+    forced: tuple[str, ...] | None = None
     cores: int = 1
     lease: Lease | None = None
     refusal: str | None = None

@@ -50,6 +50,7 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_in_a_child, open_manifest
 from content_pipeline.settings import Settings
+from content_pipeline.settings.job_options import forced_stages
 
 LOOK_EVERY_S = 0.2
 
@@ -134,7 +135,13 @@ class SelfClaimedRun:
         self._reporter = PipeReporter(self._receive)
 
     def run_context(self, refusal: str | None) -> RunContext:
-        return RunContext(self._reporter, self._job.force_id, lease=self._job.lease, refusal=refusal)
+        return RunContext(
+            self._reporter,
+            self._job.force_id,
+            forced_stages(self._job.options),
+            lease=self._job.lease,
+            refusal=refusal,
+        )
 
     def _receive(self, message: Message) -> None:
         """What the stages say. They get on by saying it: here they learn that they are to stop."""

@@ -29,6 +29,7 @@ def open_stage_context(settings: Settings, run_context: RunContext, partition_ke
         progress=run_context.reporter.progressed,
         cores=run_context.cores,
         force_id=run_context.force_id,
+        forced=run_context.forced,
     )
 
 

@@ -42,6 +42,7 @@ from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, load
+from content_pipeline.settings.run_overrides import RunOverrides
 from content_pipeline.settings.value_types import expand_home
 
 DB_VARIABLE = f"{ENV_PREFIX}DB"
@@ -199,6 +200,7 @@ def launch_of(run: dg.DagsterRun) -> Launch:
         job_tag=job_tag_of(run.tags),
         worker=EXECUTED_BEFORE if run.status is dg.DagsterRunStatus.STARTED else owner_of(run.tags),
         assets=tuple(sorted(key.to_user_string() for key in run.asset_selection or ())),
+        overrides=RunOverrides.of(run.run_config),
         priority=int(run.tags.get(PRIORITY_TAG, "0")),
         launched_at=time.time(),
         environment=environment,

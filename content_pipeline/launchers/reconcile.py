@@ -12,6 +12,7 @@ from content_pipeline.launchers.abandoned_runs import UNFINISHED, adopt, close_a
 from content_pipeline.launchers.launch_queue import has_work_for
 from content_pipeline.launchers.queue_launcher import QueueRunLauncher, launcher_of
 from content_pipeline.manifest.open import open_manifest
+from content_pipeline.publishing.publish import recover_outputs
 from content_pipeline.settings import Settings
 
 REBUILD_BUDGET_S = 20.0
@@ -29,6 +30,8 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
     adopted, orphaned = (0, 0) if launcher is None else _see_to_launches(settings, instance, launcher)
     swept = ArtifactStore(settings.state_dir.absolute() / "artifacts").sweep()
     rebuilt = rebuild(instance, manifest, REBUILD_BUDGET_S)
+    # Last, for a network share that hangs must not keep the rest waiting.
+    returned = recover_outputs(manifest.publications, [settings.output_dir])
     return {
         "jobs rescued": len(rescued),
         "runs closed": closed,
@@ -37,6 +40,7 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
         "drafts swept": swept,
         "videos rebuilt": rebuilt.videos,
         "jobs rebuilt": rebuilt.jobs,
+        "files returned to their names": len(returned),
     }
 
 

@@ -2,14 +2,14 @@
 
 `open.py` opens the one that the settings name. `manifest.py` is the object; its parts are
 
-- `jobs.py`: every operation on jobs, and all reading. The verbs: `enqueue.py`, `claim.py`, `lease.py` (the
-  fence, and renewal), `worker_ops.py` (what a worker reports), `operator_ops.py` (what people and plans order),
-  `rescue.py` (orphans)
+- `jobs.py`: the jobs: reading them, and all verbs put together. Each verb is a method of the class in its file:
+  `enqueue.py`, `claim.py`, `lease.py` (the fence, and renewal), `worker_ops.py` (what a worker reports),
+  `operator_ops.py` (what people and plans order), `rescue.py` (orphans); `jobs_part.py` is what they share
 - `videos.py`, `libraries.py`, `recipes.py`, `calibrations.py`, `publications.py`
 - `breakers.py`: which work is paused; `breaker.py` decides it, without a database
 
 What they share: `model.py` (the records), `job_filter.py`, `lifecycle.py` (states and legal moves), `transitions.py` (a
-change of state with its history), `retry.py` (what happens after an error), `counts.py`.
+change of state with its history), `retry_policy.py` (what happens after an error), `counts.py`.
 
 The whole: `check.py` (is it sound?), `prune.py`, `restore.py`.
 

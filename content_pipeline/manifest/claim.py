@@ -13,12 +13,33 @@ import sqlalchemy as sa
 from content_pipeline.manifest import breakers
 from content_pipeline.manifest.breakers import Gate
 from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.ids import new_ulid
+from content_pipeline.manifest.jobs_part import JobsPart
 from content_pipeline.manifest.lifecycle import CLAIMABLE, Move, State
 from content_pipeline.manifest.model import ClaimRequest, Job
 from content_pipeline.manifest.schema import attempts, job_items
 from content_pipeline.manifest.statements import locked
 from content_pipeline.manifest.transitions import NO_LEASE, as_job, move
+
+
+@retry_when_away
+class ClaimJobs(JobsPart):
+    """Getting jobs to a worker."""
+
+    def due(self, request: ClaimRequest) -> list[Job]:
+        """What this claim would take now. Changes nothing."""
+        with self._database.transaction() as tx:
+            return due(tx, request)
+
+    def next_due(self) -> datetime | None:
+        """When the first waiting job may be claimed."""
+        with self._database.connect() as connection:
+            return next_due(connection)
+
+    def claim(self, request: ClaimRequest) -> list[Job]:
+        with self._database.transaction() as tx:
+            return claim(tx, request, self._lease_s)
 
 
 def claim(tx: Transaction, request: ClaimRequest, lease_s: float) -> list[Job]:

@@ -12,7 +12,9 @@ from itertools import groupby
 from typing import Any
 
 from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.ids import new_ulid
+from content_pipeline.manifest.jobs_part import JobsPart
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import JobRequest
 from content_pipeline.manifest.schema import PathText
@@ -58,6 +60,15 @@ _POSTGRES = (
     f"%s, %s, %s, %s, {_CONSTANTS} "
     f"FROM unnest({', '.join(f'%s::{kind}[]' for kind in _GIVEN.values())}) AS given ({', '.join(_GIVEN)}) {_ONCE}"
 )
+
+
+@retry_when_away
+class EnqueueJobs(JobsPart):
+    """Taking in work."""
+
+    def enqueue(self, requests: Sequence[JobRequest]) -> int:
+        with self._database.transaction() as tx:
+            return enqueue(tx, requests)
 
 
 def enqueue(tx: Transaction, requests: Sequence[JobRequest]) -> int:

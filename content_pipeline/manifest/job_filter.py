@@ -44,3 +44,6 @@ class JobFilter:
         if self.since is not None:
             found.append(columns.updated_at >= self.since)
         return found
+
+
+ALL = JobFilter()

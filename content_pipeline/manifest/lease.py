@@ -13,11 +13,22 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import LostLease
 from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.database_retry import retry_when_away
+from content_pipeline.manifest.jobs_part import JobsPart
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Job, Lease, Renewal
 from content_pipeline.manifest.schema import job_items
 from content_pipeline.manifest.statements import in_chunks, locked
 from content_pipeline.manifest.transitions import as_job
+
+
+@retry_when_away
+class RenewLeases(JobsPart):
+    """Keeping jobs for the worker that has them."""
+
+    def renew(self, worker_id: str, leases: Sequence[Lease]) -> Renewal:
+        with self._database.transaction() as tx:
+            return renew(tx, worker_id, leases, self._lease_s)
 
 
 def fenced_job(tx: Transaction, lease: Lease) -> Job:

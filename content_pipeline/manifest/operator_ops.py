@@ -9,16 +9,69 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.errors import IllegalMove, UnknownJob
+from content_pipeline.manifest.claim import claim
 from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.enqueue import enqueue
-from content_pipeline.manifest.job_filter import JobFilter
+from content_pipeline.manifest.job_filter import ALL, JobFilter
+from content_pipeline.manifest.jobs_part import JobsPart
 from content_pipeline.manifest.lifecycle import CLAIMABLE, MOVES, Move, State
-from content_pipeline.manifest.model import Job, JobRequest, JobTerms
+from content_pipeline.manifest.model import ClaimRequest, Job, JobRequest, JobTerms
 from content_pipeline.manifest.schema import job_items
 from content_pipeline.manifest.statements import in_chunks, locked
 from content_pipeline.manifest.transitions import FULL_BUDGET, as_job, delete, lock_jobs, move
 
 NO_ERROR: dict[str, Any] = {**FULL_BUDGET, "error_code": None, "last_error": None}
+
+
+@retry_when_away
+class OrderJobs(JobsPart):
+    """What people and plans order."""
+
+    def ask(self, request: JobRequest, reason: str) -> Job:
+        with self._database.transaction() as tx:
+            return ask(tx, request, reason)
+
+    def ask_again(self, job_ids: Sequence[str], reason: str, terms: JobTerms) -> None:
+        with self._database.transaction() as tx:
+            ask_again(tx, job_ids, reason, terms)
+
+    def ask_and_claim(self, request: JobRequest, reason: str, worker_id: str) -> tuple[Job, Job | None]:
+        """Ask for a subject and claim its job, atomically: nobody in between can ask for something else.
+
+        Returns the job as it was found, and as it was claimed: None while another works on it, or work is paused.
+        """
+        with self._database.transaction() as tx:
+            found = ask(tx, request, reason)
+            its = ClaimRequest(worker_id, kind=request.kind, job_ids=[found.job_id], ignore_backoff=True)
+            claimed = claim(tx, its, self._lease_s)
+            return found, claimed[0] if claimed else None
+
+    def cancel(self, job_filter: JobFilter = ALL) -> tuple[int, int]:
+        with self._database.transaction() as tx:
+            return cancel(tx, job_filter)
+
+    def discard(self, job_filter: JobFilter) -> int:
+        with self._database.transaction() as tx:
+            return discard(tx, job_filter)
+
+    def resume(self, job_filter: JobFilter = ALL) -> int:
+        with self._database.transaction() as tx:
+            return resume(tx, job_filter)
+
+    def retry(
+        self, job_filter: JobFilter = ALL, reason: str = "retried by a person", priority: int | None = None
+    ) -> int:
+        with self._database.transaction() as tx:
+            return retry(tx, job_filter, reason, priority)
+
+    def mark_dirty(self, job_filter: JobFilter, reason: str, priority: int | None = None) -> int:
+        with self._database.transaction() as tx:
+            return mark_dirty(tx, job_filter, reason, priority)
+
+    def clear(self, job_filter: JobFilter = ALL) -> int:
+        with self._database.transaction() as tx:
+            return clear(tx, job_filter)
 
 
 def cancel(tx: Transaction, job_filter: JobFilter) -> tuple[int, int]:
@@ -61,10 +114,11 @@ def ask(tx: Transaction, request: JobRequest, reason: str) -> Job:
     its = job_items.c.kind == request.kind, job_items.c.subject == request.subject
     job = as_job(tx.connection.execute(locked(sa.select(job_items).where(*its))).one())
     by = _BACK_TO_WORK.get(job.status)
+    asked = {"options": request.options, "force_id": request.force_id}
     if by is not None:
-        move(tx, [job], by, reason, {**NO_ERROR, **_due_now(tx, request.priority), "options": request.options})
+        move(tx, [job], by, reason, {**NO_ERROR, **_due_now(tx, request.priority), **asked})
     elif job.status is not State.RUNNING:
-        move(tx, [job], Move.ASK, reason, {"options": request.options})
+        move(tx, [job], Move.ASK, reason, asked)
     return job
 
 

@@ -10,8 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.database_retry import retry_when_away
+from content_pipeline.manifest.jobs_part import JobsPart
+from content_pipeline.manifest.lease import fenced_job
 from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import Job
+from content_pipeline.manifest.model import Job, Lease
 from content_pipeline.manifest.retry_policy import after_crash
 from content_pipeline.manifest.schema import attempts, job_items
 from content_pipeline.manifest.statements import locked
@@ -20,6 +23,38 @@ from content_pipeline.manifest.worker_ops import apply_decision
 
 MOST_RESCUES = 10
 CRASHED, RESCUED = "crashed", "rescued"
+
+
+@retry_when_away
+class RescueJobs(JobsPart):
+    """Orphans, and the workers that jobs are held by."""
+
+    def crashed(self, lease: Lease, what_happened: str) -> None:
+        """Its process died; said by the one who watched it."""
+        with self._database.transaction() as tx:
+            bring_back(tx, fenced_job(tx, lease), what_happened)
+
+    def rescue(self, dead_workers: Collection[str] = ()) -> list[Job]:
+        with self._database.transaction() as tx:
+            return rescue(tx, dead_workers)
+
+    def stale(self, dead_workers: Collection[str] = ()) -> Sequence[Job]:
+        """Running jobs whose worker is gone: what `rescue` would bring back. Changes nothing."""
+        with self._database.connect() as connection:
+            return stale(connection, self._database.now(connection), dead_workers)
+
+    def workers(self) -> Sequence[str]:
+        with self._database.connect() as connection:
+            return _workers(connection)
+
+    def overdue_workers(self) -> Sequence[str]:
+        with self._database.connect() as connection:
+            return overdue_workers(connection, self._database.now(connection))
+
+    def is_leased(self, job_id: str, claim_number: int) -> bool:
+        """Whether an attempt still has its lease. True of a job that is not known: it may be of another manifest."""
+        with self._database.connect() as connection:
+            return is_leased(connection, job_id, claim_number, self._database.now(connection))
 
 
 def rescue(tx: Transaction, dead_workers: Collection[str] = ()) -> list[Job]:
@@ -93,7 +128,7 @@ def is_leased(connection: sa.Connection, job_id: str, claim_number: int, now: da
     return bool(is_running and row.lease_expires_at >= now)
 
 
-def workers_of(connection: sa.Connection) -> Sequence[str]:
+def _workers(connection: sa.Connection) -> Sequence[str]:
     """Who holds jobs right now."""
     query = sa.select(job_items.c.worker_id).where(job_items.c.status == State.RUNNING).distinct()
     return [worker for worker in connection.execute(query).scalars() if worker is not None]

@@ -11,6 +11,8 @@ import sqlalchemy as sa
 
 from content_pipeline.manifest import breakers
 from content_pipeline.manifest.database import Transaction
+from content_pipeline.manifest.database_retry import retry_when_away
+from content_pipeline.manifest.jobs_part import JobsPart
 from content_pipeline.manifest.lease import fenced_job
 from content_pipeline.manifest.lifecycle import MOVES, Move, State
 from content_pipeline.manifest.model import Job, JobFailure, JobResult, Lease
@@ -21,6 +23,36 @@ from content_pipeline.manifest.transitions import CODE_LENGTH, ERROR_LENGTH, FUL
 
 # Why a job that has just succeeded is to be done again.
 OTHER_OPTIONS = "asked for with other options while it ran"
+
+
+@retry_when_away
+class ReportJobs(JobsPart):
+    """What a worker reports; all of it fenced."""
+
+    def report_progress(self, lease: Lease, progress: dict[str, Any]) -> None:
+        with self._database.transaction() as tx:
+            report_progress(tx, lease, progress)
+
+    def report_run(self, lease: Lease, run_id: str, video_key: str | None = None) -> None:
+        with self._database.transaction() as tx:
+            report_run(tx, lease, run_id, video_key)
+
+    def succeed(self, lease: Lease, result: JobResult, claimed: Job | None = None) -> None:
+        """`claimed`: the job as it was when the work began. Asked for on other terms since, it is dirty at once."""
+        with self._database.transaction() as tx:
+            succeed(tx, lease, result, claimed)
+
+    def fail(self, lease: Lease, failure: JobFailure) -> RetryDecision:
+        with self._database.transaction() as tx:
+            return fail(tx, lease, failure, self._random)
+
+    def release(self, lease: Lease, reason: str) -> None:
+        with self._database.transaction() as tx:
+            release(tx, lease, reason)
+
+    def stop_cancelled(self, lease: Lease) -> None:
+        with self._database.transaction() as tx:
+            stop_cancelled(tx, lease)
 
 
 def report_progress(tx: Transaction, lease: Lease, progress: dict[str, Any]) -> None:

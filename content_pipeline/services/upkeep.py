@@ -27,7 +27,7 @@ from content_pipeline.system.hashing import sha256_of
 if TYPE_CHECKING:
     from dagster import DagsterInstance
 
-DRAFT_LEFT = "was left by a process that died; the next `content-ai process` removes it"
+DRAFT_LEFT = "was left by a process that died; `content-ai process` removes it, and so does a running `content-ai dev`"
 
 
 class ClearPreview(Document):

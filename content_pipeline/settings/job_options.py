@@ -23,11 +23,26 @@ USE_CALIBRATION = "calibration.use"
 
 
 @dataclass(frozen=True)
+class OneRun:
+    """What a person set in the launchpad holds for that run: `before` are the options that last, in JSON.
+
+    `forced` are the stages that a force is about; None means all of them.
+    """
+
+    before: dict[str, Any] | None
+    forced: tuple[str, ...] | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {"before": self.before, "forced": None if self.forced is None else list(self.forced)}
+
+
+@dataclass(frozen=True)
 class JobOptions:
     """`settings` holds those that differ from their defaults, as `section.key` -> JSON value."""
 
     output_dir: str
     settings: Mapping[str, Any]
+    one_run: OneRun | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> JobOptions:
@@ -37,12 +52,14 @@ class JobOptions:
     @classmethod
     def from_json(cls, value: Any) -> JobOptions:
         try:
-            return cls(str(value["output_dir"]), {str(key): given for key, given in value["settings"].items()})
+            settings = {str(key): given for key, given in value["settings"].items()}
+            return cls(str(value["output_dir"]), settings, _one_run(value))
         except (AttributeError, KeyError, TypeError) as error:
             raise BadSettings(f"the options of this job cannot be understood: {value!r}") from error
 
     def as_json(self) -> dict[str, Any]:
-        return {"output_dir": self.output_dir, "settings": dict(self.settings)}
+        lasting = {"output_dir": self.output_dir, "settings": dict(self.settings)}
+        return lasting if self.one_run is None else {**lasting, "one_run": self.one_run.as_json()}
 
     def onto(self, settings: Settings) -> Settings:
         """The settings of the process that works, with everything that was asked for in its place."""
@@ -75,6 +92,25 @@ def is_kept(key: str) -> bool:
 def settings_for(options: Any, settings: Settings) -> Settings:
     """What a job is made with; one without options follows the settings as they are when it runs."""
     return settings if options is None else JobOptions.from_json(options).onto(settings)
+
+
+def lasting(options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The options of a job without what was set for one run only."""
+    one_run = _one_run(options)
+    return options if one_run is None else one_run.before
+
+
+def forced_stages(options: dict[str, Any] | None) -> tuple[str, ...] | None:
+    """The stages that the force of a job is about; None means all of them."""
+    one_run = _one_run(options)
+    return None if one_run is None else one_run.forced
+
+
+def _one_run(options: dict[str, Any] | None) -> OneRun | None:
+    found = None if options is None else options.get("one_run")
+    if found is None:
+        return None
+    return OneRun(found["before"], None if found["forced"] is None else tuple(found["forced"]))
 
 
 @cache

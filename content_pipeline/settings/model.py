@@ -194,7 +194,13 @@ class QueueSettings(Group):
     """How often and how long work is tried."""
 
     max_attempts: int = Field(
-        3, ge=1, le=1000, description="Attempts before a job with a transient error is marked failed."
+        3, ge=1, le=1000, description="Attempts (runs) before a job with a transient error is marked failed."
+    )
+    step_retries: int = Field(
+        2, ge=0, le=100, description="Retries of a step inside its run after a transient error; then the attempt fails."
+    )
+    step_retry_delay_s: Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)] = Field(
+        1.0, description="Seconds before the first of these retries, about three times as many before the second."
     )
     max_crashes: int = Field(
         2, ge=1, le=1000, description="Worker crashes before a job is marked failed with the code `crashed`."

@@ -35,6 +35,7 @@ class StageContext:
     progress: Progress = no_progress
     cores: int = 1  # how many this video may use
     force_id: str | None = None  # of a forced job: reuse only artifacts that it made itself
+    forced: tuple[str, ...] | None = None  # the stages that the force is about; None means all of them
     _settings_digests: dict[StageName, str] = field(default_factory=dict, init=False)  # asked for thousands of times
 
     def stage_key(self, stage: StageName, **inputs: object) -> str:
@@ -51,7 +52,12 @@ class StageContext:
         after its worker died makes the rest anew, and nothing twice.
         """
         artifact = self.artifacts.find(stage, key)
-        return artifact if artifact is not None and self.force_id in (None, artifact.force_id) else None
+        return artifact if artifact is not None and self.force_of(stage) in (None, artifact.force_id) else None
+
+    def force_of(self, stage: StageName) -> str | None:
+        """The force under which a stage is made, if it is forced; a part goes with its stage."""
+        whole = spec_of(stage).part_of
+        return self.force_id if self.forced is None or (stage if whole is None else whole) in self.forced else None
 
     @property
     def outputs(self) -> OutputFolder:
@@ -138,7 +144,7 @@ def obtain(context: StageContext, stage: StageName, key: str, make: Callable[[Dr
         reusable = context.reusable(stage, key)
         if reusable is not None:
             return StageResult(stage, key, reusable, True, time.monotonic() - started)
-        with context.artifacts.draft(stage, key, context.force_id) as draft:
+        with context.artifacts.draft(stage, key, context.force_of(stage)) as draft:
             make(draft)
         reached(f"{stage}_sealed")
     made = context.artifacts.find(stage, key)

@@ -63,7 +63,8 @@ def _read(context: StageContext, source: Source, known: KnownVideo) -> Fingerpri
 
 def _must_read(context: StageContext, full: str) -> bool:
     """A forced job reads the file again, once: the artifact that it made then says so."""
-    return context.force_id is not None and context.reusable("fingerprint", fingerprint_key(context, full)) is None
+    forced = context.force_of("fingerprint") is not None
+    return forced and context.reusable("fingerprint", fingerprint_key(context, full)) is None
 
 
 def _describe(draft: Draft, source: Source, read: Fingerprint) -> None:

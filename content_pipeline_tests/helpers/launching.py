@@ -15,7 +15,7 @@ import pytest
 
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.instance import dagster_home
-from content_pipeline.dagster_runtime.names import JOB_TAG
+from content_pipeline.dagster_runtime.names import JOB_TAG, PARENT_RUN_TAG
 from content_pipeline.definitions import build_definitions
 from content_pipeline.defs.sensors.dispatch_jobs import due_runs
 from content_pipeline.execution.names import PROCESS_VIDEO
@@ -89,9 +89,20 @@ class LaunchedProject:
             due = due_runs(self.settings, instance, datetime.now(UTC))
             return {Path(one.job.subject).name: self._launch(instance, one.partition_key, one.tag) for one in due}
 
-    def launch_by_hand(self, video_key: str, *assets: str) -> str:
+    def launch_by_hand(self, video_key: str, *assets: str, config: Mapping[str, Any] | None = None) -> str:
+        """`config`: what a person types into the launchpad, by asset."""
+        ops = {asset: {"config": values} for asset, values in (config or {}).items()}
         with self.instance() as instance:
-            return self._launch(instance, video_key, None, assets)
+            return self._launch(instance, video_key, None, assets, run_config={"ops": ops} if ops else None)
+
+    def launch_again(self, run_id: str) -> str:
+        """As "Re-execute" in the UI does."""
+        with self.instance() as instance:
+            first = instance.get_run_by_id(run_id)
+            assert first is not None
+            key, tag = first.tags["dagster/partition"], first.tags.get(JOB_TAG)
+            more = {PARENT_RUN_TAG: run_id}
+            return self._launch(instance, key, tag, more=more, run_config=first.run_config)
 
     def _launch(self, instance: dg.DagsterInstance, key: str, tag: str | None, *args: Any, **more: Any) -> str:
         run = self._create(instance, key, tag, *args, **more)
@@ -105,6 +116,7 @@ class LaunchedProject:
         tag: str | None,
         assets: tuple[str, ...] = (),
         more: Mapping[str, str] | None = None,
+        run_config: Mapping[str, Any] | None = None,
     ) -> dg.DagsterRun:
         instance.add_dynamic_partitions("videos", [key])
         defs = build_definitions(self.settings)
@@ -112,7 +124,7 @@ class LaunchedProject:
         if assets:
             job = job.get_subset(asset_selection={dg.AssetKey(asset) for asset in assets})
         tags = {**({} if tag is None else {JOB_TAG: tag}), **(more or {})}
-        return internals.create_run(instance, job, key, tags)
+        return internals.create_run(instance, job, key, tags, run_config)
 
     def status(self, run_id: str) -> dg.DagsterRunStatus:
         with self.instance() as instance:

@@ -359,6 +359,19 @@ def test_a_run_that_its_command_created_and_never_started_is_closed(
         assert len(due_runs(game.settings, instance, datetime.now(UTC))) == 1
 
 
+def test_the_daemon_clears_up_what_a_killed_process_left_in_the_output_folder(
+    game: LaunchedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    game.set(KILL_AT="staged")
+    command = [sys.executable, "-m", "content_pipeline.cli", "process", "--input", str(game.library)]
+    subprocess.run(command, capture_output=True, check=False)
+    monkeypatch.delenv("CONTENT_AI_KILL_AT")
+    assert list(game.settings.output_dir.glob(".*.part"))
+    with game.instance() as instance:
+        reconcile(game.settings, instance)
+    assert not list(game.settings.output_dir.glob(".*"))
+
+
 def test_a_manifest_that_is_deleted_mid_run_loses_nothing(long_game: LaunchedProject) -> None:
     (run,) = long_game.launch_due().values()
     eventually(lambda: "montage" in _steps_started(long_game, run), "it is under way")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 
 import dagster as dg
 
-from content_pipeline.defs.assets import best_of, calibration, detections, energy, fingerprint, montage
 from content_pipeline.settings import Settings
+from content_pipeline.stage import STAGES
 
 
 def build_assets(settings: Settings) -> Sequence[dg.AssetsDefinition]:
-    modules = (fingerprint, energy, detections, montage, calibration, best_of)
+    """In the order of the registry; a part of a stage is no asset of its own."""
+    modules = [importlib.import_module(f"{__name__}.{spec.name}") for spec in STAGES if spec.part_of is None]
     return [module.build(settings) for module in modules]

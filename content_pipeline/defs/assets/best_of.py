@@ -44,8 +44,8 @@ def build(settings: Settings) -> dg.AssetsDefinition:
         with asset_errors("best_of", context) as meter:
             library, jobs = _processed(open_in_a_child(stage_context.settings), context.partition_key)
             result = run(stage_context, BestOfLibrary(context.partition_key, library), jobs)
-            checks = check_montage(result)
-        return materialized(context, result, _metadata(library, result), meter, checks)
+            checks, metadata = check_montage(result), _metadata(library, result)
+        return materialized(context, result, metadata, meter, checks)
 
     return best_of
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import dagster as dg
 
+from content_pipeline.defs.asset_config import config_of
+from content_pipeline.defs.asset_errors import op_retry_policy
 from content_pipeline.defs.partitions import LIBRARIES, VIDEOS
 from content_pipeline.errors import printable
 from content_pipeline.execution.run_context import current_run
+from content_pipeline.failpoints import reached
 from content_pipeline.settings import Settings
 from content_pipeline.stage import StageName, spec_of
 from content_pipeline.stages.context import StageResult, code_version
@@ -33,6 +36,8 @@ def asset_options(settings: Settings, stage: StageName, kinds: set[str], pool: s
         "kinds": kinds,
         "output_required": True,
         "pool": pool,
+        "config_schema": config_of(stage).to_config_schema(),
+        "retry_policy": op_retry_policy(settings),
     }
 
 
@@ -44,6 +49,7 @@ def materialized(
     checks: tuple[dg.AssetCheckResult, ...] = (),
     config_hash: str | None = None,
 ) -> dg.MaterializeResult:
+    reached(f"{result.stage}_left")
     cost = meter.spent()
     current_run().reporter.finished(result, cost, config_hash)
     # Given with the result, Dagster would keep it twice: with the step's output, and with the materialization.

@@ -23,7 +23,8 @@ def build(settings: Settings) -> dg.AssetsDefinition:
         """
         with asset_errors("detections", context) as meter:
             made = video.detections()
-        return materialized(context, made.result, _metadata(made), meter, (_within_the_video(made),))
+            metadata, checks = _metadata(made), (_within_the_video(made),)
+        return materialized(context, made.result, metadata, meter, checks)
 
     return detections
 

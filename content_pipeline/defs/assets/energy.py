@@ -18,7 +18,8 @@ def build(settings: Settings) -> dg.AssetsDefinition:
         """
         with asset_errors("energy", context) as meter:
             made = video.energy()
-        return materialized(context, made.result, _metadata(made), meter)
+            metadata = _metadata(made)
+        return materialized(context, made.result, metadata, meter)
 
     return energy
 

@@ -27,8 +27,8 @@ def build(settings: Settings) -> dg.AssetsDefinition:
         """
         with asset_errors("fingerprint", context) as meter:
             made = video.fingerprint()
-            files = stage_context.videos.with_key(context.partition_key)
-        return materialized(context, made.result, _metadata(made, files), meter)
+            metadata = _metadata(made, stage_context.videos.with_key(context.partition_key))
+        return materialized(context, made.result, metadata, meter)
 
     return fingerprint
 

@@ -1,14 +1,15 @@
 """The kinds of jobs: one handler each, and the registry that everything else asks. No `if kind is ...` elsewhere.
 
-A new kind takes three steps:
+A new kind takes four files:
 
 1. `execution/job_kinds/<kind>.py`: a class with everything that `handler.JobKindHandler` asks for. To the manifest a
    kind is any text.
 2. An instance of it in `HANDLERS` below.
-3. What Dagster shows: its stages in `stage.py`, an asset per stage in `defs/assets/`, its job in `defs/jobs.py`.
+3. Its stages in `stage.py`.
+4. `defs/assets/<stage>.py`: what Dagster shows of a stage.
 
-Claiming, leases, retries, rescue, cancelling, dispatching (a sensor per kind), pruning and `content-ai queue` follow
-by themselves.
+Its Dagster job and sensor, claiming, leases, retries, rescue, cancelling, pruning and `content-ai queue` follow by
+themselves.
 """
 
 from __future__ import annotations

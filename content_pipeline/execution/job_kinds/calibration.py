@@ -65,6 +65,7 @@ class Calibrated:
 class CalibrationHandler:
     kind = job_kinds.CALIBRATION
     dagster_job = CALIBRATE_LIBRARY
+    description = "Finds the threshold that reaches the target in the settings, and applies it to a library."
     partitions = LIBRARY_PARTITIONS
     stages: tuple[StageName, ...] = (STAGE,)
     dispatch = Dispatch(
@@ -113,7 +114,7 @@ class CalibrationHandler:
 
     def job_by_hand(self, launch: Launch, settings: Settings, manifest: Manifest) -> Job | Refused:
         root = library_with_key(str(launch.partition_key), manifest)
-        request = self.request(root, settings, manifest)
+        request = self.request(root, launch.overrides.onto(settings), manifest)
         known = manifest.jobs.find(self.kind, request.subject)
         running = None if known is None else current_job(manifest, known.job_id)
         if running is not None and is_under_way(running, launch):

@@ -48,13 +48,16 @@ class Dispatch:
 class JobKindHandler(Protocol):
     """One kind of job: what it is about, and how it is executed, committed and forgotten.
 
-    `stages`, in order, are also the names of its assets; what fails before its run is booked on the first of them.
+    `dagster_job` and `description` are how Dagster shows it. `stages`, in order, are also the names of its assets; what
+    fails before its run is booked on the first of them.
+
     `needs_run`: it is executed as a run of Dagster even when no daemon asked for it. `goes_with_file`: its subject is
     a recording, and old jobs are forgotten when the recording is gone.
     """
 
     kind: str
     dagster_job: str
+    description: str
     partitions: str
     stages: tuple[StageName, ...]
     dispatch: Dispatch

@@ -24,12 +24,12 @@ from content_pipeline.library.recipe import recipe_of
 from content_pipeline.library.scan import scan
 from content_pipeline.library.space import check_space
 from content_pipeline.manifest.job_filter import JobFilter
-from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, JobRequest, JobResult
 from content_pipeline.manifest.videos import KnownVideo
 from content_pipeline.settings import Settings
-from content_pipeline.settings.job_options import JobOptions, settings_for
+from content_pipeline.settings.job_options import JobOptions, OneRun, forced_stages, lasting, settings_for
 from content_pipeline.stage import VIDEO_STAGES
 from content_pipeline.stages.context import StageContext
 
@@ -40,6 +40,7 @@ SHOWN_FACTS = ("highlights", "events", "clips", "montage_s", "track", "tracks")
 class ProcessingHandler:
     kind = job_kinds.PROCESSING
     dagster_job = PROCESS_VIDEO
+    description = "Fingerprint, energy, detections and montage of one recording; what is up to date is reused."
     partitions = VIDEO_PARTITIONS
     stages = VIDEO_STAGES
     dispatch = Dispatch(
@@ -68,10 +69,17 @@ class ProcessingHandler:
         jobs = manifest.jobs.list(JobFilter(video_key=key))
         current = [again for job in jobs if (again := current_job(manifest, job.job_id)) is not None]
         if not current:
-            enqueued = _enqueued(key, settings, manifest)
-            if isinstance(enqueued, Refused):
-                return enqueued
-            current = [enqueued]
+            place = _place_of(key, settings, manifest)
+            if place is None:
+                return Refused(
+                    f"no file is known for the video {key}; watch its folder, or run `content-ai process` on it"
+                )
+            path, root = place
+            unread = manifest.jobs.find(self.kind, str(path))
+            if unread is None:
+                new = JobRequest(str(path), str(root), video_key=key)
+                return _asked(_on_terms(new, launch, settings, manifest), manifest)
+            current = [unread]
         running = next((job for job in current if job.status is State.RUNNING), None)
         if running is not None and is_under_way(running, launch):
             return running
@@ -83,9 +91,7 @@ class ProcessingHandler:
         job = current[0]
         if job.status in (State.CANCELLED, State.DISCARDED) and not is_whole(self, launch):
             return Refused(f"{key} is {job.status}; run `content-ai queue resume {job.job_id}` first")
-        _back_to_work(job, manifest)
-        _end_pauses(manifest)
-        return job
+        return _asked(_on_terms(_again(job), launch, settings, manifest), manifest, job)
 
     # --- in the child
 
@@ -122,20 +128,56 @@ class ProcessingHandler:
                 yield str(error)
                 return
             values = ", ".join(f"{key} {value}" for key, value in options.settings.items())
-            yield f"asked for: output folder {printable(options.output_dir)}; {values or 'default settings'}"
+            asked = "asked for" if options.one_run is None else "asked for in one run"
+            yield f"{asked}: output folder {printable(options.output_dir)}; {values or 'default settings'}"
         if job.force_id is not None:
-            yield "forced: nothing older is reused"
+            stages = forced_stages(job.options)
+            yield f"forced: nothing older is reused{'' if stages is None else ' of ' + ', '.join(stages)}"
 
 
-def _enqueued(key: str, settings: Settings, manifest: Manifest) -> Job | Refused:
-    """The job of a video that has none of its own yet: it was cleared, never enqueued, or never read."""
-    place = _place_of(key, settings, manifest)
-    if place is None:
-        return Refused(f"no file is known for the video {key}; watch its folder, or run `content-ai process` on it")
-    path, root = place
-    manifest.jobs.enqueue([JobRequest(str(path), str(root), video_key=key)])
-    job = manifest.jobs.find(job_kinds.PROCESSING, str(path))
-    return Refused(f"the job of {key} was removed at this moment; try again") if job is None else job
+def _again(job: Job) -> JobRequest:
+    """A request for a job as it is."""
+    return JobRequest(
+        subject=job.subject,
+        library=job.library,
+        video_key=job.video_key,
+        priority=job.priority,
+        options=job.options,
+        force_id=job.force_id,
+    )
+
+
+def _on_terms(request: JobRequest, launch: Launch, settings: Settings, manifest: Manifest) -> JobRequest:
+    """A request with what a person set in the launchpad, in place of what was set there for an earlier run.
+
+    What lasts, a command's options and its force, stays.
+    """
+    before, overrides = lasting(request.options), launch.overrides
+    commanded = request.force_id if forced_stages(request.options) is None else None
+    if not overrides:
+        return replace(request, options=before, force_id=commanded)
+    wanted = overrides.onto(settings_for(before, settings))
+    own = manifest.calibrations.settings_for(wanted, str(launch.partition_key))
+    recipe = recipe_of(own)  # so that a plan can tell what changed
+    manifest.recipes.remember(recipe.config_hash, recipe.as_json())
+    one_run = OneRun(before, None if commanded is not None else overrides.forced)
+    return replace(
+        request,
+        options=replace(JobOptions.of(wanted), one_run=one_run).as_json(),
+        force_id=overrides.force_id(launch.run_id) if commanded is None else commanded,
+    )
+
+
+def _asked(request: JobRequest, manifest: Manifest, job: Job | None = None) -> Job:
+    """The job, waiting to be done on these terms; one that waits for them already is left as it is."""
+    _end_pauses(manifest)
+    if (
+        job is not None
+        and job.status in CLAIMABLE
+        and (job.options, job.force_id) == (request.options, request.force_id)
+    ):
+        return job
+    return manifest.jobs.ask(request, BY_HAND)
 
 
 def _place_of(key: str, settings: Settings, manifest: Manifest) -> tuple[Path, Path] | None:
@@ -168,19 +210,6 @@ def _end_pauses(manifest: Manifest) -> None:
     """A person asks for it: try at once, and pause again if need be."""
     if manifest.breakers.all():
         manifest.breakers.close()
-
-
-def _back_to_work(job: Job, manifest: Manifest) -> None:
-    job_filter = JobFilter(job_ids=[job.job_id], if_possible=True)
-    match job.status:
-        case State.SUCCEEDED:
-            manifest.jobs.mark_dirty(job_filter, BY_HAND)
-        case State.FAILED:
-            manifest.jobs.retry(job_filter, BY_HAND)
-        case State.CANCELLED | State.DISCARDED:
-            manifest.jobs.resume(job_filter)
-        case State.PENDING | State.DIRTY | State.RUNNING:
-            pass
 
 
 @contextmanager

@@ -3,11 +3,13 @@
 import dagster as dg
 import pytest
 
-from content_pipeline.defs import asset_errors as module
-from content_pipeline.defs.asset_errors import asset_errors
-from content_pipeline.errors import CorruptMedia, DiskFull, FileInUse, PipelineError
+from content_pipeline.defs.asset_errors import asset_errors, op_retry_policy
+from content_pipeline.defs.assets import build_assets
+from content_pipeline.errors import CorruptMedia, DiskFull, FileInUse, OutOfMemory
 from content_pipeline.execution.reporter import NullReporter
 from content_pipeline.execution.run_context import RunContext, executing
+from content_pipeline.settings import load
+from content_pipeline.stage import STAGES
 
 
 class Heard(NullReporter):
@@ -18,9 +20,7 @@ class Heard(NullReporter):
         self.failures.append(error)
 
 
-@pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RETRIES", dg.RetryPolicy(max_retries=2, delay=0.01))
+SOON = load(flags={"queue.step_retry_delay_s": 0.01}, env={}).settings
 
 
 @pytest.mark.parametrize(
@@ -31,14 +31,16 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
         (FileInUse("it changes"), 9, 3, False),
         (CorruptMedia("half of it is missing"), 9, 1, False),
         (DiskFull("no room"), 9, 1, False),
+        (ValueError("a bug"), 9, 1, False),
+        (MemoryError(), 9, 1, False),
     ],
-    ids=["passes", "passes late", "does not pass", "permanent", "environmental"],
+    ids=["passes", "passes late", "does not pass", "permanent", "environmental", "bug", "out of memory"],
 )
-def test_an_error_is_tried_again_by_its_class(error: PipelineError, times: int, tries: int, succeeds: bool) -> None:
+def test_an_error_is_tried_again_by_its_class(error: Exception, times: int, tries: int, succeeds: bool) -> None:
     seen: list[int] = []
     reporter = Heard()
 
-    @dg.asset
+    @dg.asset(retry_policy=op_retry_policy(SOON))
     def energy(context: dg.AssetExecutionContext) -> None:
         with asset_errors("energy", context):
             seen.append(context.retry_number)
@@ -48,4 +50,14 @@ def test_an_error_is_tried_again_by_its_class(error: PipelineError, times: int, 
     with executing(RunContext(reporter)):
         result = dg.materialize([energy], raise_on_error=False)
     assert (result.success, len(seen)) == (succeeds, tries)
-    assert reporter.failures == ([] if succeeds else [error])
+    told = [OutOfMemory if isinstance(error, MemoryError) else type(error)]
+    assert [type(one) for one in reporter.failures] == ([] if succeeds else told), "of the last try only, and once"
+
+
+def test_the_retry_policy_is_the_settings_and_every_asset_has_it() -> None:
+    flags = {"queue.step_retries": 5, "queue.step_retry_delay_s": 2}
+    wanted = dg.RetryPolicy(5, 2.0, dg.Backoff.EXPONENTIAL, dg.Jitter.PLUS_MINUS)
+    assets = build_assets(load(flags=flags, env={}).settings)
+    assert {asset.op.name: asset.op.retry_policy for asset in assets} == {
+        stage.name: wanted for stage in STAGES if stage.part_of is None
+    }

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from content_pipeline.errors import RetryPolicy
-from content_pipeline.execution.admission import WAITING, Admission, Admitted, Decision, NotYet
+from content_pipeline.errors import BadSettings, RetryPolicy
+from content_pipeline.execution.admission import WAITING, Admission, Admitted, Decision, NotYet, UnderWay
 from content_pipeline.execution.job_kinds.handler import Refused
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.names import PROCESS_VIDEO, job_tag
@@ -15,8 +15,10 @@ from content_pipeline.execution.worker_identity import this_worker
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
-from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, JobResult
-from content_pipeline.settings import Settings
+from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRequest, JobResult, JobTerms
+from content_pipeline.settings import Settings, load
+from content_pipeline.settings.job_options import JobOptions, forced_stages
+from content_pipeline.settings.run_overrides import RunOverrides
 
 KEY = "game-0123456789ab"
 
@@ -117,6 +119,56 @@ def test_a_run_by_hand_beside_a_worker_is_refused_as_a_fault(manifest: Manifest,
     assert "is already being processed" in decision.why
 
 
+@pytest.mark.parametrize("by_hand", [False, True], ids=["delivered", "by hand"])
+def test_a_run_is_never_refused_because_it_is_itself_at_work(manifest: Manifest, job: Job, by_hand: bool) -> None:
+    launch = Launch("a run", PROCESS_VIDEO, KEY) if by_hand else launch_of(job)
+    first = admit(manifest, launch)
+    assert isinstance(first, Admitted) and first.job is not None
+    assert first.job.run_id == "a run", "the claim names the run, so that its next process finds it"
+    assert manifest.jobs.attempts(job.job_id)[0].run_id == "a run"
+    again = admit(manifest, launch)
+    assert isinstance(again, UnderWay) and again.job.lease == first.job.lease
+
+
 def test_a_run_about_no_job_is_admitted_without_one(manifest: Manifest, job: Job) -> None:
     assert admit(manifest, Launch("a run", "maintenance")) == Admitted(None)
     assert manifest.jobs.get(job.job_id).status is State.PENDING
+
+
+def by_hand(overrides: RunOverrides, run_id: str = "a run") -> Launch:
+    return Launch(run_id, PROCESS_VIDEO, KEY, overrides=overrides)
+
+
+def test_what_was_set_for_one_run_is_gone_with_the_next_and_a_command_s_options_stay(
+    manifest: Manifest, job: Job
+) -> None:
+    command = JobOptions.of(load(flags={"output.max_segments": 5}, env={}).settings).as_json()
+    manifest.jobs.ask_again([job.job_id], "a command", JobTerms(options=command))
+    first = admit(manifest, by_hand(RunOverrides({"render.crf": 20}, ("montage",))))
+    assert isinstance(first, Admitted) and first.job is not None
+    assert JobOptions.from_json(first.job.options).settings == {"output.max_segments": 5, "render.crf": 20}
+    assert (forced_stages(first.job.options), first.job.force_id is not None) == (("montage",), True)
+    manifest.jobs.release(first.job.lease, "its worker stopped")
+    again = admit(manifest, by_hand(RunOverrides({"render.crf": 20}, ("montage",))))
+    assert isinstance(again, Admitted) and again.job is not None
+    assert (again.job.options, again.job.force_id) == (first.job.options, first.job.force_id), "the same run goes on"
+    manifest.jobs.release(again.job.lease, "its worker stopped")
+    second = admit(manifest, by_hand(RunOverrides(), "another run"))
+    assert isinstance(second, Admitted) and second.job is not None
+    assert (second.job.options, second.job.force_id) == (command, None)
+
+
+def test_the_force_of_a_command_is_not_taken_back_in_the_launchpad(manifest: Manifest, job: Job) -> None:
+    options = JobOptions.of(Settings()).as_json()
+    manifest.jobs.ask_again([job.job_id], "a command", JobTerms(options=options, force_id="a command's"))
+    for overrides in (RunOverrides({}, ("montage",)), RunOverrides({"render.crf": 20}), RunOverrides()):
+        found = admit(manifest, by_hand(overrides))
+        assert isinstance(found, Admitted) and found.job is not None
+        assert (found.job.force_id, forced_stages(found.job.options)) == ("a command's", None)
+        manifest.jobs.release(found.job.lease, "its worker stopped")
+
+
+def test_a_run_config_that_cannot_be_used_changes_nothing(manifest: Manifest, job: Job) -> None:
+    with pytest.raises(BadSettings, match=r"`render\.crf` = 99"):
+        admit(manifest, by_hand(RunOverrides({"render.crf": 99})))
+    assert manifest.jobs.list() == [job]
