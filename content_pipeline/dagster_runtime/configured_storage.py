@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from dagster import StringSource
-
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.postgres_storage import PostgresRecords
 from content_pipeline.dagster_runtime.storage import SqliteRecords
@@ -27,7 +25,7 @@ class ConfiguredRecords(internals.DagsterStorage, internals.ConfigurableClass):
 
     @classmethod
     def config_type(cls) -> dict[str, Any]:
-        return {"base_dir": StringSource}
+        return SqliteRecords.config_type()
 
     @classmethod
     def from_config_value(  # type: ignore[override]  # the one that it makes is a storage, too
@@ -36,7 +34,9 @@ class ConfiguredRecords(internals.DagsterStorage, internals.ConfigurableClass):
         """A process that Dagster started finds the settings as ours do: in the environment and the settings file."""
         settings = _given.get()
         url = postgres_of(load().settings if settings is None else settings)
-        return SqliteRecords(inst_data=inst_data, **config_value) if url is None else PostgresRecords(url, inst_data)
+        return (
+            SqliteRecords.from_config_value(inst_data, config_value) if url is None else PostgresRecords(url, inst_data)
+        )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The `dagster.yaml` in Dagster's home: copied there on first use, and kept up with the modules that it names."""
+"""Dagster's home and the `dagster.yaml` in it: copied there on first use, kept up with the modules that it names."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import re
 from importlib import resources
 from pathlib import Path
 
+from content_pipeline.errors import BadSettings, from_own_folder, printable
 from content_pipeline.settings import Settings
 from content_pipeline.settings.value_types import expand_home
 from content_pipeline.system.atomic_write import write_atomically
+from content_pipeline.system.private_files import private_folder, state_folder
 
 NAME = "dagster.yaml"
 
@@ -39,6 +41,38 @@ def home_path(settings: Settings) -> Path:
     return expand_home(Path(named)) if named else settings.state_dir.absolute() / "dagster"
 
 
+def provide_home(settings: Settings) -> Path:
+    """Dagster's home, made on first use."""
+    home = home_path(settings)
+    if any(mark in str(home) for mark in "?%#"):
+        raise BadSettings(f"`state_dir`: Dagster cannot keep its records in {printable(home)}; avoid ?, % and #")
+    try:
+        state_folder(settings.state_dir.absolute())
+        private_folder(home)
+        provide_dagster_yaml(home)
+    except OSError as error:
+        raise from_own_folder(error, home) from error
+    return home
+
+
+def has_stock_records(home: Path) -> bool:
+    """Whether stock Dagster keeps records here: a database for each run, in a folder that ours does not have."""
+    return (home / "history" / "runs").is_dir()
+
+
+def has_records(home: Path) -> bool:
+    """Whether Dagster was ever started with this home, by us or without us."""
+    return (home / NAME).exists() or has_stock_records(home)
+
+
+def changed_ns(home: Path) -> int:
+    """When the file was last changed; 0 where Dagster goes by its own defaults."""
+    try:
+        return (home / NAME).stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
 def provide_dagster_yaml(home: Path) -> None:
     """Make sure that the home has a file that this version can load.
 
@@ -46,6 +80,8 @@ def provide_dagster_yaml(home: Path) -> None:
     replaced, and the file as it was is kept beside it. Two processes that do this at once write the same.
     """
     path = home / NAME
+    if not path.exists() and has_stock_records(home):
+        return  # Dagster was started here with its own defaults, which keep their records in another way
     if not path.exists():
         write_atomically(path, shipped(NAME).read_bytes())
         return

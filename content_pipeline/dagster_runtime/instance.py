@@ -11,9 +11,9 @@ import dagster as dg
 
 from content_pipeline.dagster_runtime.configured_storage import ConfiguredRecords, postgres_of, using
 from content_pipeline.dagster_runtime.dagster_yaml import NAME as DAGSTER_YAML
-from content_pipeline.dagster_runtime.dagster_yaml import home_path, provide_dagster_yaml
+from content_pipeline.dagster_runtime.dagster_yaml import changed_ns, home_path, provide_home
 from content_pipeline.dagster_runtime.postgres_storage import PooledEvents, examine_postgres
-from content_pipeline.dagster_runtime.private_api import instance_ref
+from content_pipeline.dagster_runtime.private_api import TEMPORARY_HOME_PREFIX, instance_ref
 from content_pipeline.dagster_runtime.storage import SqliteRecords, examine_records
 from content_pipeline.errors import (
     BadSettings,
@@ -24,23 +24,23 @@ from content_pipeline.errors import (
     printable,
 )
 from content_pipeline.execution.names import VIDEO_PARTITIONS
-from content_pipeline.settings import Settings
-from content_pipeline.system.private_files import private_folder, state_folder
+from content_pipeline.settings import Settings, load
 
 
 def dagster_home(settings: Settings) -> Path:
     """Dagster's home, made on first use."""
-    home = home_path(settings)
     postgres_of(settings)  # says now whether the settings contradict each other
-    if any(mark in str(home) for mark in "?%#"):
-        raise BadSettings(f"`state_dir`: Dagster cannot keep its records in {printable(home)}; avoid ?, % and #")
-    try:
-        state_folder(settings.state_dir.absolute())
-        private_folder(home)
-        provide_dagster_yaml(home)
-    except OSError as error:
-        raise from_own_folder(error, home) from error
-    return home
+    return provide_home(settings)
+
+
+def home_of(instance: dg.DagsterInstance) -> Path:
+    """The home of an instance: what lasts is kept there.
+
+    With `DAGSTER_HOME` unset Dagster's own commands call a temporary folder their home, which goes when they end. Our
+    records are elsewhere then, and so is everything else that must outlive the command.
+    """
+    root = Path(instance.root_directory)
+    return dagster_home(load().settings) if root.name.startswith(TEMPORARY_HOME_PREFIX) else root
 
 
 def open_instance(settings: Settings) -> dg.DagsterInstance:
@@ -48,8 +48,7 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
     home = dagster_home(settings)
     try:
         with _named(home), using(settings):
-            changed_ns = (home / DAGSTER_YAML).stat().st_mtime_ns
-            instance = dg.DagsterInstance.from_ref(instance_ref(home, changed_ns))
+            instance = dg.DagsterInstance.from_ref(instance_ref(home, changed_ns(home)))
         if postgres_of(settings) is not None and not isinstance(instance.event_log_storage, PooledEvents):
             raise BadSettings(
                 f"`dagster_storage` = 'postgres', but {printable(home / DAGSTER_YAML)} names another storage",
@@ -76,7 +75,7 @@ def examine_home(settings: Settings) -> str:
         return examine_postgres(url)
     with _named(home):
         try:
-            storage = instance_ref(home, (home / DAGSTER_YAML).stat().st_mtime_ns).storage_data
+            storage = instance_ref(home, changed_ns(home)).storage_data
         except Exception as error:
             raise DagsterHomeBroken(f"{printable(home / DAGSTER_YAML)} cannot be used: {_first_line(error)}") from error
     if storage is not None and storage.class_name == ConfiguredRecords.__name__ and url is not None:

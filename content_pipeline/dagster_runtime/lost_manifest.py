@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from content_pipeline.dagster_runtime.dagster_yaml import NAME as DAGSTER_YAML
-from content_pipeline.dagster_runtime.dagster_yaml import home_path
+from content_pipeline.dagster_runtime.dagster_yaml import has_records, home_path
 from content_pipeline.errors import counted
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.settings import Settings
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
 def has_dagster_records(settings: Settings) -> bool:
     """Whether Dagster has records; asking for them would make the folder, or the tables."""
     if settings.dagster_storage == "sqlite":
-        return (home_path(settings) / DAGSTER_YAML).exists()
+        return has_records(home_path(settings))
     from content_pipeline.dagster_runtime.configured_storage import postgres_of
-    from content_pipeline.dagster_runtime.postgres_storage import has_records
+    from content_pipeline.dagster_runtime.postgres_storage import has_records as postgres_has_records
 
     url = postgres_of(settings)
-    return url is not None and has_records(url)
+    return url is not None and postgres_has_records(url)
 
 
 def recover(settings: Settings, manifest: Manifest) -> Rebuilt | None:

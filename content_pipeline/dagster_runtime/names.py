@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 JOB_TAG = "content-ai/job"  # `job_id:attempt`, on a run that delivers an attempt of a job
 OWNER_TAG = "content-ai/owner"  # the process that executes a run by itself, without a launcher
+QUEUE_TAG = "content-ai/launch-queue"  # the launch queue that a run was put into, wherever it is
 PARTITION_TAG = "dagster/partition"
 DATA_VERSION_TAG = "dagster/data_version"
 PARENT_RUN_TAG = "dagster/parent_run_id"
@@ -24,6 +25,11 @@ def job_tag_of(tags: Mapping[str, str]) -> str | None:
     """The attempt that a run delivers. A run that a person executes again copies the tag, and is one by hand."""
     tag = None if PARENT_RUN_TAG in tags else tags.get(JOB_TAG)
     return tag if tag is not None and re.fullmatch(r"\w+:\d+", tag) else None
+
+
+def queue_of(tags: Mapping[str, str]) -> str | None:
+    """The launch queue that a run was put into; None for one that no launcher of ours has launched."""
+    return tags.get(QUEUE_TAG)
 
 
 def owner_of(tags: Mapping[str, str]) -> str | None:

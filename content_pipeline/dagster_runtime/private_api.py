@@ -24,6 +24,9 @@ A run launcher is made by subclassing; there is no other way:
 `dagster.yaml` names our launcher and storage, and is read once: `ConfigurableClass`, `ConfigurableClassData`,
 `InstanceRef`.
 
+A command of Dagster without DAGSTER_HOME calls a temporary folder its home, where nothing that lasts may be kept:
+`TMP_DAGSTER_HOME_PREFIX`.
+
 Storages on connections that are kept are made by subclassing the stock ones:
 `DagsterStorage`, `RunStorage`, `EventLogStorage`, `ScheduleStorage`, `SqlEventLogStorage`, `SqliteRunStorage`,
 `SqliteScheduleStorage`, `ConsolidatedSqliteEventLogStorage`, `SqlPollingEventWatcher`, `create_db_conn_string`.
@@ -54,10 +57,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import dagster as dg
 import sqlalchemy as sa
+from dagster._cli.utils import TMP_DAGSTER_HOME_PREFIX
 from dagster._core.code_pointer import ModuleCodePointer
 from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset as AssetGraphSubset
 from dagster._core.definitions.job_base import InMemoryJob
@@ -74,7 +78,7 @@ from dagster._core.execution.plan.active import ActiveExecution
 from dagster._core.execution.plan.plan import ExecutionPlan
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.in_process import InProcessExecutor, inprocess_execution_iterator
-from dagster._core.instance.ref import InstanceRef
+from dagster._core.instance.ref import InstanceRef as InstanceRef
 from dagster._core.launcher import CheckRunHealthResult as CheckRunHealthResult
 from dagster._core.launcher import LaunchRunContext as LaunchRunContext
 from dagster._core.launcher import ResumeRunContext as ResumeRunContext
@@ -132,6 +136,7 @@ from dagster_postgres.utils import pg_alembic_config
 from content_pipeline.dagster_runtime.names import PARTITION_TAG
 from content_pipeline.execution.run_context import current_run
 
+TEMPORARY_HOME_PREFIX = TMP_DAGSTER_HOME_PREFIX  # of the folder that stands in for a home that is not set
 CODE_LOCATION = "content_pipeline"
 MODULE = "content_pipeline.definitions"
 ATTRIBUTE = "defs"
@@ -284,6 +289,23 @@ def retries_of_steps(instance: dg.DagsterInstance, run_id: str) -> dict[str, int
 @dg.executor(name="resumable_in_process")
 def resumable_in_process_executor(_context: dg.InitExecutorContext) -> InProcessExecutor:
     return ResumableInProcessExecutor(retries=RetryMode.ENABLED)
+
+
+def end_as_cancelled(instance: dg.DagsterInstance, run_id: str, why: str) -> NoReturn:
+    """In a step: end this run as if a person had terminated it."""
+    run = instance.get_run_by_id(run_id)
+    if run is not None and run.status is not dg.DagsterRunStatus.CANCELING:
+        instance.report_run_canceling(run, why)
+    raise dg.DagsterExecutionInterruptedError(why)
+
+
+def planned_assets(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
+    """The assets that a run is asked for, also where it is not one of our jobs: by its selection, else by its plan."""
+    if run.asset_selection:
+        return sorted(key.to_user_string() for key in run.asset_selection)
+    if run.execution_plan_snapshot_id is None:
+        return []
+    return sorted(instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id).step_keys_to_execute)
 
 
 def report_worker_died(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 
 import dagster as dg
@@ -22,9 +22,11 @@ from content_pipeline.execution.job_kinds import HANDLERS
 from content_pipeline.execution.messages import RunStatus
 from content_pipeline.execution.names import parse_job_tag
 from content_pipeline.execution.run_context import RunContext, executing
-from content_pipeline.execution.worker_identity import is_gone, this_worker
+from content_pipeline.execution.worker_identity import is_gone, this_worker, worker_of_run
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
+from content_pipeline.manifest.rescue import RESCUED
 from content_pipeline.settings import Settings
 
 Compose = Callable[[Settings], dg.Definitions]
@@ -79,6 +81,13 @@ class DagsterRuns:
             if run is not None and not run.is_finished and run.status is not dg.DagsterRunStatus.CANCELING:
                 instance.report_run_canceling(run)
 
+    def terminated(self, run_ids: Collection[str]) -> frozenset[str]:
+        if not run_ids:
+            return frozenset()
+        of_these = dg.RunsFilter(run_ids=list(run_ids), statuses=[dg.DagsterRunStatus.CANCELING])
+        with open_instance(self._settings) as instance:
+            return frozenset(run.run_id for run in instance.get_runs(of_these))
+
     def note(self, run_id: str, message: str) -> None:
         self._report(run_id, lambda instance, run: instance.report_engine_event(message, run))
 
@@ -117,11 +126,7 @@ class DagsterRunHandle:
         return STATUSES.get(self._run.status, RunStatus.UNFINISHED)
 
     def finished_stages(self) -> Mapping[str, str]:
-        if self._run.status is not dg.DagsterRunStatus.STARTED:
-            return {}
-        records = self._instance.all_logs(self.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
-        made = [record.asset_materialization for record in records if record.asset_materialization is not None]
-        return {one.asset_key.to_user_string(): str((one.tags or {}).get(DATA_VERSION_TAG)) for one in made}
+        return finished_stages(self._instance, self.run_id) if self._run.status is dg.DagsterRunStatus.STARTED else {}
 
     def execute(self, run_context: RunContext) -> RunStatus:
         job = self._runs.job_definition(self._run.job_name)
@@ -135,6 +140,39 @@ class DagsterRunHandle:
 
     def close(self) -> None:
         self._instance.dispose()
+
+
+def finished_stages(instance: dg.DagsterInstance, run_id: str) -> Mapping[str, str]:
+    """The assets that a run has recorded so far, and the keys of their artifacts."""
+    records = instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    made = [record.asset_materialization for record in records if record.asset_materialization is not None]
+    return {one.asset_key.to_user_string(): str((one.tags or {}).get(DATA_VERSION_TAG)) for one in made}
+
+
+class ExecutedRun:
+    """The run that is executed in this process, by Dagster and not by a worker of ours.
+
+    Implements `execution.self_claimed_run.RunRecord`.
+    """
+
+    def __init__(self, instance: dg.DagsterInstance, run_id: str) -> None:
+        self._instance = instance
+        self._run_id = run_id
+
+    def finished_stages(self) -> Mapping[str, str]:
+        return finished_stages(self._instance, self._run_id)
+
+    def is_terminated(self) -> bool:
+        run = self._instance.get_run_by_id(self._run_id)
+        return run is not None and run.status is dg.DagsterRunStatus.CANCELING
+
+    def claims(self, owner: str, job_tag: str) -> None:
+        self._instance.add_run_tags(self._run_id, {OWNER_TAG: owner, JOB_TAG: job_tag})
+
+
+def is_worked_on(run: dg.DagsterRun, manifest: Manifest) -> bool:
+    """Whether a job is leased to this very run, on whichever host. A lease that ran out is taken away by a rescue."""
+    return bool(manifest.jobs.list(JobFilter(run_id=run.run_id, status=State.RUNNING), limit=1))
 
 
 def is_abandoned(run: dg.DagsterRun, manifest: Manifest) -> bool:
@@ -152,4 +190,6 @@ def is_abandoned(run: dg.DagsterRun, manifest: Manifest) -> bool:
         job = manifest.jobs.get(job_id)
     except UnknownJob:
         return False  # of another manifest, or cleared: nothing is known
+    if owner == worker_of_run(run.run_id):  # it commits before it ends
+        return any(one.number == attempt and one.outcome == RESCUED for one in manifest.jobs.attempts(job_id))
     return job.status is not State.RUNNING or job.claim_count != attempt

@@ -21,15 +21,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from dagster import DagsterInstance, StringSource
+from dagster import DagsterInstance, Field, StringSource
 
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.atomic_events import AtomicEventLog
 from content_pipeline.dagster_runtime.compressed_events import compress_events
+from content_pipeline.dagster_runtime.dagster_yaml import provide_home
 from content_pipeline.dagster_runtime.records_damage import expect_database, forget_log, named_failures
 from content_pipeline.dagster_runtime.whole_storage import WholeStorage
 from content_pipeline.manifest.read_only import connect_read_only
 from content_pipeline.manifest.sqlite import FileIdentity, identity_of, on_network_filesystem, set_journal
+from content_pipeline.settings import load
 from content_pipeline.system.private_files import private_file, private_folder
 
 try:
@@ -213,13 +215,14 @@ class SqliteRecords(WholeStorage, internals.ConfigurableClass):
 
     @classmethod
     def config_type(cls) -> dict[str, Any]:
-        return {"base_dir": StringSource}
+        return {"base_dir": Field(StringSource, is_required=False)}
 
     @classmethod
     def from_config_value(
         cls, inst_data: internals.ConfigurableClassData | None, config_value: Mapping[str, Any]
     ) -> SqliteRecords:
-        return cls(inst_data=inst_data, **config_value)
+        base_dir = config_value.get("base_dir")
+        return cls(str(provide_home(load().settings)) if base_dir is None else base_dir, inst_data)
 
 
 def shrink(instance: DagsterInstance) -> None:

@@ -8,8 +8,10 @@ from typing import NoReturn
 
 import dagster as dg
 
+from content_pipeline.dagster_runtime.private_api import end_as_cancelled
 from content_pipeline.errors import OutOfMemory, PipelineError, RetryPolicy, code_of, named
 from content_pipeline.execution.run_context import current_run
+from content_pipeline.execution.self_claimed_run import JobStopped
 from content_pipeline.failpoints import reached
 from content_pipeline.settings import Settings
 from content_pipeline.stage import StageName
@@ -33,10 +35,15 @@ def asset_errors(stage: StageName, context: dg.AssetExecutionContext) -> Iterato
     Only a transient error is left to the retry policy. Of it the parent process is told with the last try: a try
     that is followed by another has not failed the attempt.
     """
-    current_run().reporter.progressed(stage, 0.0)
+    run = current_run()
+    if run.refusal is not None:
+        raise dg.Failure(run.refusal, allow_retries=False)
     try:
+        run.reporter.progressed(stage, 0.0)
         reached(f"{stage}_entered")
         yield Meter()
+    except JobStopped as error:
+        end_as_cancelled(context.instance, context.run_id, str(error))
     except MemoryError as error:
         _fail(stage, OutOfMemory(f"{stage} ran out of memory"), error)
     except Exception as error:

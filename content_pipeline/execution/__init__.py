@@ -3,6 +3,7 @@
 Who takes work:
 
 - `queue_worker.py`: a worker without a daemon: claims jobs until nothing is left
+- `self_claimed_run.py`: a run that no worker executes: it claims, renews and commits by itself
 - `single_job.py`: one job here and now, for a command that waits for it
 - `launch.py`: a run that somebody asked to have executed, as a record that any launcher can carry
 - `admission.py`: whether a launched run may work: admitted, refused or not yet

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from content_pipeline.execution.job_kinds import JobKindHandler, handler_of_launch
-from content_pipeline.execution.job_kinds.handler import Refused
+from content_pipeline.execution.job_kinds.handler import Refused, is_under_way
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.names import parse_job_tag
 from content_pipeline.execution.rescue import current_job
@@ -34,7 +34,14 @@ class NotYet:
     why: str
 
 
-Decision = Admitted | Refused | NotYet
+@dataclass(frozen=True)
+class UnderWay:
+    """The job names this very run: another process of it has claimed the job, and has its lease."""
+
+    job: Job
+
+
+Decision = Admitted | Refused | NotYet | UnderWay
 
 
 @dataclass(frozen=True)
@@ -50,11 +57,16 @@ class Admission:
         handler = handler_of_launch(launch)
         if handler is None:
             return Admitted(None)
-        request = ClaimRequest(self.worker_id, kind=handler.kind, config_hash_of=self.config_hash_of)
+        request = ClaimRequest(
+            self.worker_id, kind=handler.kind, config_hash_of=self.config_hash_of, run_id=launch.run_id
+        )
         if launch.job_tag is None:
             return self._admit_by_hand(launch, handler, request)
         job_id, attempt = parse_job_tag(launch.job_tag)
-        why = _why_needless(current_job(self.manifest, job_id), attempt, executed_before=launch.worker is not None)
+        job = current_job(self.manifest, job_id)
+        if job is not None and is_under_way(job, launch):
+            return UnderWay(job)
+        why = _why_needless(job, attempt, executed_before=launch.worker is not None)
         if why is not None:
             return Refused(why, needless=True)
         claimed = self.manifest.jobs.claim(replace(request, job_ids=[job_id]))
@@ -64,6 +76,8 @@ class Admission:
         job = handler.job_by_hand(launch, self.settings, self.manifest)
         if isinstance(job, Refused):
             return job
+        if is_under_way(job, launch):
+            return UnderWay(job)
         claimed = self.manifest.jobs.claim(replace(request, job_ids=[job.job_id], ignore_backoff=True))
         return Admitted(claimed[0]) if claimed else NotYet("work is paused, or another worker claimed it first")
 

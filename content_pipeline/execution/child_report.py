@@ -33,7 +33,7 @@ class Report:
     input_bytes: int = 0
     fraction: float | None = None
     finished: Mapping[str, StageFinished] = field(default_factory=dict)
-    recalled: Mapping[str, str] = field(default_factory=dict)
+    recalled: Mapping[str, StageRecalled] = field(default_factory=dict)
     failure: Failure | None = None
     outdated: str | None = None
     ended: WorkEnded | None = None
@@ -49,8 +49,8 @@ class Report:
                 return replace(self, stage=stage, fraction=fraction)
             case StageFinished(stage=stage):
                 return replace(self, finished={**self.finished, stage: message})
-            case StageRecalled(stage, key):
-                return replace(self, recalled={**self.recalled, stage: key})
+            case StageRecalled(stage=stage):
+                return replace(self, recalled={**self.recalled, stage: message})
             case Results(values):
                 return replace(self, results=values)
             case Outdated(why):
@@ -74,8 +74,12 @@ class Report:
         return self.status is RunStatus.SUCCEEDED and self.failure is None
 
     @property
+    def _known(self) -> dict[str, StageFinished | StageRecalled]:
+        return {**self.recalled, **self.finished}
+
+    @property
     def stage_keys(self) -> dict[str, str]:
-        return {**self.recalled, **{stage: one.key for stage, one in self.finished.items()}}
+        return {stage: one.key for stage, one in self._known.items()}
 
     @property
     def stages(self) -> dict[str, str]:
@@ -85,7 +89,7 @@ class Report:
 
     @property
     def facts(self) -> dict[str, Any]:
-        return {name: value for one in self.finished.values() for name, value in one.facts.items()}
+        return {name: value for one in self._known.values() for name, value in one.facts.items()}
 
     @property
     def duration_s(self) -> float:

@@ -82,10 +82,11 @@ class StageFinished:
 
 @dataclass(frozen=True)
 class StageRecalled:
-    """Of a run that goes on: a stage that another process finished."""
+    """Of a run that goes on: a stage that another process finished, and what is known of its result."""
 
     stage: str
     key: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from content_pipeline.manifest.model import Lease
 class RunContext:
     """`lease` is that of the job, if there is one: without it nothing of the job is published.
 
-    `forced` are the stages that a force is about; None means all of them.
+    `forced` are the stages that a force is about; None means all of them. `refusal`: why nothing may be done in this
+    run: its first step ends with it.
     """
 
     reporter: Reporter = field(default_factory=NullReporter)
@@ -23,6 +24,7 @@ class RunContext:
     forced: tuple[str, ...] | None = None
     cores: int = 1
     lease: Lease | None = None
+    refusal: str | None = None
 
 
 # What Dagster sees is built once, before children are forked; each child executes one run, under its own conditions.
@@ -30,9 +32,14 @@ _current: ContextVar[RunContext | None] = ContextVar("run_context", default=None
 
 
 def current_run() -> RunContext:
-    """The conditions of the run that is being executed here; nobody's, when no worker of ours executes it."""
+    """The conditions of the run that is being executed here; nobody's, when it is about no job and has no worker."""
     current = _current.get()
     return RunContext() if current is None else current
+
+
+def has_worker() -> bool:
+    """Whether a worker of ours executes the run: it has claimed the job, and commits it."""
+    return _current.get() is not None
 
 
 @contextmanager

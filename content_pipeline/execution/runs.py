@@ -5,7 +5,7 @@ Implemented in `dagster_runtime/runs.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from content_pipeline.execution.messages import RunStatus
@@ -48,6 +48,9 @@ class RunBackend(Protocol):
     def announce_cancel(self, run_id: str) -> None:
         """A run is about to be stopped on purpose; unannounced, it would count as a failure."""
 
+    def terminated(self, run_ids: Collection[str]) -> frozenset[str]:
+        """Those of these runs whose end a person asked for, by Dagster's records: from whichever host."""
+
     def end_as_failed(self, run_id: str, why: str) -> None: ...
 
     def end_as_cancelled(self, run_id: str, why: str) -> None: ...
@@ -70,6 +73,9 @@ class NoRuns:
 
     def announce_cancel(self, run_id: str) -> None:
         return None
+
+    def terminated(self, run_ids: Collection[str]) -> frozenset[str]:
+        return frozenset()
 
     def end_as_failed(self, run_id: str, why: str) -> None:
         return None

@@ -13,6 +13,14 @@ def this_worker() -> str:
     return str(process_identity.this_process())
 
 
+def worker_of_run(run_id: str) -> str:
+    """A run that claims its job by itself, in however many processes its steps are executed, on whichever hosts.
+
+    No process stands for all of it: whether it lives, only its lease tells.
+    """
+    return f"run:{run_id}"
+
+
 def is_gone(worker_id: str) -> bool:
     """Only a process of this boot and this namespace is ever called gone; of others the lease decides."""
     process = ProcessIdentity.parse(worker_id)

@@ -9,10 +9,10 @@ import dagster as dg
 
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.instance import open_instance
-from content_pipeline.dagster_runtime.names import owner_of
+from content_pipeline.dagster_runtime.names import owner_of, queue_of
 from content_pipeline.dagster_runtime.runs import is_abandoned
 from content_pipeline.launchers.launch_queue import LaunchQueue
-from content_pipeline.launchers.queue_launcher import launch_of, launched_runs
+from content_pipeline.launchers.queue_launcher import enqueue, launched_runs
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.settings import Settings
 
@@ -22,20 +22,27 @@ UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, *LAUNCHED]
 
 
 def adopt(instance: dg.DagsterInstance, launch_queue: LaunchQueue) -> int:
-    """Enqueue the launched runs that are not in the queue: whoever launched them died before doing so.
+    """Enqueue the runs that were launched into this queue and are not in it: whoever launched them died meanwhile.
 
-    What was launched a moment ago may still be on its way into the queue.
+    What was launched a moment ago may still be on its way into the queue. Runs of another host's queue are its own.
     """
     launched = [*LAUNCHED, dg.DagsterRunStatus.CANCELING]
     before = datetime.now(UTC) - timedelta(seconds=ENQUEUEING_S)
     runs = instance.get_runs(dg.RunsFilter(statuses=launched, updated_before=before))
     known = launch_queue.run_ids()
-    missing = [run for run in runs if run.run_id not in known and owner_of(run.tags) is None]
+    missing = [run for run in runs if run.run_id not in known and _belongs_to(launch_queue, run)]
     for run in missing:
-        launch_queue.add(launch_of(run))
+        enqueue(instance, launch_queue, run)
         if run.status is dg.DagsterRunStatus.CANCELING:
             launch_queue.ask_to_stop(run.run_id)
     return len(missing)
+
+
+def _belongs_to(launch_queue: LaunchQueue, run: dg.DagsterRun) -> bool:
+    """One that is in no queue at all, and was never started, died with its launcher: it is anybody's."""
+    queue = queue_of(run.tags)
+    never_enqueued = queue is None and run.status is dg.DagsterRunStatus.STARTING
+    return owner_of(run.tags) is None and (queue == launch_queue.id or never_enqueued)
 
 
 def close_abandoned(instance: dg.DagsterInstance, manifest: Manifest, statuses: Sequence[dg.DagsterRunStatus]) -> int:

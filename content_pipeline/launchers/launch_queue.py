@@ -13,6 +13,10 @@ from content_pipeline.execution.launch import Launch
 class LaunchQueue(Protocol):
     """The runs that were launched and have not ended. A launch stays in the queue while its run is executed."""
 
+    @property
+    def id(self) -> str:
+        """Which queue this is: another host has another one, though both have the same Dagster and the same paths."""
+
     def add(self, launch: Launch, durable: bool = True) -> None:
         """Add or replace the launch of a run. Unless `durable`, the change may be lost in a power cut."""
 

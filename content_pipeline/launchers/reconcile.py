@@ -8,7 +8,7 @@ from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.dagster_runtime.manifest_rebuild import rebuild
 from content_pipeline.execution.manifest_identity import database_of
 from content_pipeline.execution.rescue import rescue_orphans
-from content_pipeline.launchers.abandoned_runs import adopt, close_abandoned
+from content_pipeline.launchers.abandoned_runs import UNFINISHED, adopt, close_abandoned
 from content_pipeline.launchers.launch_queue import has_work_for
 from content_pipeline.launchers.queue_launcher import QueueRunLauncher, launcher_of
 from content_pipeline.manifest.open import open_manifest
@@ -22,9 +22,11 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
     """What was mended, counted."""
     manifest = open_manifest(settings)
     rescued = rescue_orphans(manifest)
-    # One that was started goes on with another worker; one that never was would only be in the way.
-    closed = close_abandoned(instance, manifest, [dg.DagsterRunStatus.NOT_STARTED])
     launcher = launcher_of(instance)
+    # With our launcher one that was started goes on with another worker; one that never was would only be in the way.
+    # Under Dagster's own launcher nobody goes on with a run: its job gets another.
+    ended = [*UNFINISHED, dg.DagsterRunStatus.CANCELING] if launcher is None else [dg.DagsterRunStatus.NOT_STARTED]
+    closed = close_abandoned(instance, manifest, ended)
     adopted, orphaned = (0, 0) if launcher is None else _see_to_launches(settings, instance, launcher)
     swept = ArtifactStore(settings.state_dir.absolute() / "artifacts").sweep()
     rebuilt = rebuild(instance, manifest, REBUILD_BUDGET_S)

@@ -45,7 +45,7 @@ class ClaimJobs(JobsPart):
 def claim(tx: Transaction, request: ClaimRequest, lease_s: float) -> list[Job]:
     """Take due jobs under a fresh lease, and count the attempt."""
     gate = breakers.gate(tx)
-    lease = _lease_columns(tx, request.worker_id, lease_s)
+    lease = _lease_columns(tx, request, lease_s)
     claimed = [_claimed(job, lease, request) for job in _due(tx, request, gate, lock=True)]
     if claimed:
         _write_claims(tx, claimed, lease)
@@ -91,11 +91,12 @@ def _due(tx: Transaction, request: ClaimRequest, gate: Gate, lock: bool) -> list
     return gate.let_through(in_order)[: request.number]
 
 
-def _lease_columns(tx: Transaction, worker_id: str, lease_s: float) -> dict[str, Any]:
+def _lease_columns(tx: Transaction, request: ClaimRequest, lease_s: float) -> dict[str, Any]:
     return {
         **NO_LEASE,
         "lease_token": new_ulid(),
-        "worker_id": worker_id,
+        "worker_id": request.worker_id,
+        "run_id": request.run_id,
         "last_heartbeat": tx.now,
         "lease_expires_at": tx.now + timedelta(seconds=lease_s),
         "started_at": tx.now,
@@ -118,7 +119,14 @@ def _write_claims(tx: Transaction, claimed: Sequence[Job], lease: dict[str, Any]
 
 def _begin_attempts(tx: Transaction, claimed: Sequence[Job]) -> None:
     rows: list[dict[str, Any]] = [
-        {"job_id": job.job_id, "number": job.claim_count, "worker_id": job.worker_id, "started_at": tx.now, "cost": {}}
+        {
+            "job_id": job.job_id,
+            "number": job.claim_count,
+            "worker_id": job.worker_id,
+            "run_id": job.run_id,
+            "started_at": tx.now,
+            "cost": {},
+        }
         for job in claimed
     ]
     tx.connection.execute(sa.insert(attempts), rows)

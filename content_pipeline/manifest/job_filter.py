@@ -23,6 +23,7 @@ class JobFilter:
     status: State | None = None
     error_code: str | None = None
     video_key: str | None = None
+    run_id: str | None = None
     since: datetime | None = None
     if_possible: bool = False  # of named jobs, move those that still allow it, and leave the rest
 
@@ -35,6 +36,7 @@ class JobFilter:
             columns.status: self.status,
             columns.error_code: self.error_code,
             columns.video_key: self.video_key,
+            columns.run_id: self.run_id,
         }
         found = [column == value for column, value in given.items() if value is not None]
         if self.job_ids is not None:

@@ -53,7 +53,7 @@ class ClaimRequest:
     """Which jobs a worker claims: up to `number` of one kind that are due, the highest priority first.
 
     `config_hash_of` gives the `config_hash` that a job is about to be made with. `ignore_backoff`: a person asked for
-    these, and they are not to wait for their retry.
+    these, and they are not to wait for their retry. `run_id`: the run that is about to work on it, if one is known.
     """
 
     worker_id: str
@@ -63,6 +63,7 @@ class ClaimRequest:
     config_hash_of: Callable[[Job], str | None] | None = None
     ignore_backoff: bool = False
     min_priority: int | None = None
+    run_id: str | None = None
 
 
 @dataclass(frozen=True)

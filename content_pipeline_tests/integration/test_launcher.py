@@ -202,7 +202,7 @@ def test_a_run_is_terminated_before_a_worker_took_it(game: LaunchedProject) -> N
 
 def test_a_partition_that_is_being_worked_on_is_refused(long_game: LaunchedProject) -> None:
     (run,) = long_game.launch_due().values()
-    eventually(lambda: long_game.job("game.mp4").run_id, "the job runs")
+    eventually(lambda: long_game.job("game.mp4").video_key, "the job runs")
     second = long_game.launch_by_hand(long_game.job("game.mp4").video_key)
     assert long_game.ends(second) is FAILURE
     assert any(f"is already being processed by run {run}" in message for message in long_game.messages(second))

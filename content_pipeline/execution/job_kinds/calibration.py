@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from content_pipeline import job_kinds
 from content_pipeline.errors import BadSettings, UnknownLibrary, printable
 from content_pipeline.execution.child_report import Report
-from content_pipeline.execution.job_kinds.handler import Dispatch, Prepared, Refused
+from content_pipeline.execution.job_kinds.handler import Dispatch, Prepared, Refused, is_under_way
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.messages import WorkEnded
 from content_pipeline.execution.names import CALIBRATE_LIBRARY, LIBRARY_PARTITIONS
@@ -117,6 +117,8 @@ class CalibrationHandler:
         request = self.request(root, launch.overrides.onto(settings), manifest)
         known = manifest.jobs.find(self.kind, request.subject)
         running = None if known is None else current_job(manifest, known.job_id)
+        if running is not None and is_under_way(running, launch):
+            return running
         if running is not None and running.status is State.RUNNING:
             return Refused(f"{printable(root)} is already being calibrated by worker {running.worker_id}")
         return manifest.jobs.ask(request, BY_RUN)

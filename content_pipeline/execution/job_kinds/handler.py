@@ -10,6 +10,7 @@ from content_pipeline.execution.child_report import Report
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.messages import WorkEnded
 from content_pipeline.execution.reporter import PipeReporter
+from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
 from content_pipeline.settings import Settings
@@ -73,7 +74,7 @@ class JobKindHandler(Protocol):
         """Identifies the settings that a job is made with; None if that does not matter to anybody."""
 
     def job_by_hand(self, launch: Launch, settings: Settings, manifest: Manifest) -> Job | Refused:
-        """The job of a run that a person or a schedule started, waiting to be claimed."""
+        """The job of a run that a person or a schedule started, waiting to be claimed, or claimed by that run."""
 
     def prepare(self, job: Job, settings: Settings, manifest: Manifest, reporter: PipeReporter) -> Prepared:
         """In the child, before its run: look at the subject, and refuse what cannot be done."""
@@ -92,6 +93,11 @@ class JobKindHandler(Protocol):
 
     def describe_request(self, job: Job) -> Iterator[str]:
         """What a person asked of the job, a line each."""
+
+
+def is_under_way(job: Job, launch: Launch) -> bool:
+    """Whether it is this very run that works on the job, in another process."""
+    return job.status is State.RUNNING and job.run_id == launch.run_id
 
 
 def is_whole(handler: JobKindHandler, launch: Launch) -> bool:

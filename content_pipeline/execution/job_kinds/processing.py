@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from content_pipeline import job_kinds
-from content_pipeline.errors import BadSettings, LibraryOffline, MissingFile, printable
+from content_pipeline.errors import BadSettings, LibraryOffline, MissingFile, PipelineError, printable
 from content_pipeline.execution.child_report import Report
-from content_pipeline.execution.job_kinds.handler import Dispatch, Prepared, Refused, is_whole
+from content_pipeline.execution.job_kinds.handler import Dispatch, Prepared, Refused, is_under_way, is_whole
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.messages import Identified, WorkEnded
 from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS
@@ -18,8 +18,10 @@ from content_pipeline.execution.reporter import PipeReporter
 from content_pipeline.execution.rescue import current_job
 from content_pipeline.failpoints import reached
 from content_pipeline.library.identify import identify, likely_key
+from content_pipeline.library.keys import slug
 from content_pipeline.library.plan import OWN_COPIES
 from content_pipeline.library.recipe import recipe_of
+from content_pipeline.library.scan import scan
 from content_pipeline.library.space import check_space
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
@@ -67,14 +69,20 @@ class ProcessingHandler:
         jobs = manifest.jobs.list(JobFilter(video_key=key))
         current = [again for job in jobs if (again := current_job(manifest, job.job_id)) is not None]
         if not current:
-            paths = manifest.videos.with_key(key)
-            if not paths:
+            place = _place_of(key, settings, manifest)
+            if place is None:
                 return Refused(
                     f"no file is known for the video {key}; watch its folder, or run `content-ai process` on it"
                 )
-            new = JobRequest(str(paths[0].path), str(paths[0].root), video_key=key)
-            return _asked(_on_terms(new, launch, settings, manifest), manifest)
+            path, root = place
+            unread = manifest.jobs.find(self.kind, str(path))
+            if unread is None:
+                new = JobRequest(str(path), str(root), video_key=key)
+                return _asked(_on_terms(new, launch, settings, manifest), manifest)
+            current = [unread]
         running = next((job for job in current if job.status is State.RUNNING), None)
+        if running is not None and is_under_way(running, launch):
+            return running
         if running is not None:
             return Refused(
                 f"{key} is already being processed by run {running.run_id} (worker {running.worker_id}); "
@@ -173,6 +181,32 @@ def _asked(request: JobRequest, manifest: Manifest, job: Job | None = None) -> J
     ):
         return job
     return manifest.jobs.ask(request, BY_HAND)
+
+
+def _place_of(key: str, settings: Settings, manifest: Manifest) -> tuple[Path, Path] | None:
+    """Where the file of a video is, and its library: it is known, or found by its name among what nobody has read yet.
+
+    A key begins with the name of its file, so that few are read, and of those five samples.
+    """
+    for video in manifest.videos.with_key(key):
+        return video.path, video.root
+    for path, root in _unread(settings, manifest):
+        if key.startswith(f"{slug(path.stem)}-"):
+            with suppress(PipelineError):  # it is named by the run that is about it
+                if likely_key(path, root, manifest.videos) == key:
+                    return path, root
+    return None
+
+
+def _unread(settings: Settings, manifest: Manifest) -> Iterator[tuple[Path, Path]]:
+    """Recordings that were enqueued and not read yet, then those of the watched folders."""
+    for job in manifest.jobs.list(JobFilter(kind=job_kinds.PROCESSING)):
+        if job.video_key is None:
+            yield Path(job.subject), Path(job.library)
+    for folder in settings.library.folders:
+        with suppress(PipelineError):  # a folder that is away holds nothing now
+            found = scan(folder, settings.library)
+            yield from ((one.path, found.root) for one in found.recordings)
 
 
 def _end_pauses(manifest: Manifest) -> None:

@@ -9,9 +9,11 @@ was made before the password changed is carried by the supervisor that knows the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import uuid
 from pathlib import Path
 
 from content_pipeline.execution.launch import Launch
@@ -27,6 +29,20 @@ _RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class FolderLaunchQueue(LaunchQueue):
     def __init__(self, home: Path) -> None:
         self._folder = home / FOLDER
+
+    @property
+    def id(self) -> str:
+        """Given once, and kept in the folder: it outlives a reboot, and whoever shares the folder shares the queue."""
+        path = self._folder / "queue.id"
+        with contextlib.suppress(FileNotFoundError):
+            return path.read_text()
+        private_folder(self._folder)
+        draft = self._folder / f"queue.id.{uuid.uuid4().hex}"
+        private_file(draft).write_text(uuid.uuid4().hex)
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(draft, path)
+        draft.unlink()
+        return path.read_text()
 
     def add(self, launch: Launch, durable: bool = True) -> None:
         """A run that is launched twice is one launch; the later word counts."""

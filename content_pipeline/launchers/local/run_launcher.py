@@ -18,6 +18,7 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline import version
+from content_pipeline.dagster_runtime.instance import home_of
 from content_pipeline.dagster_runtime.names import owner_of
 from content_pipeline.dagster_runtime.private_api import (
     CheckRunHealthResult,
@@ -70,7 +71,7 @@ class WarmRunLauncher(QueueRunLauncher, ConfigurableClass):
 
     @property
     def _home(self) -> Path:
-        return Path(self._instance.root_directory)
+        return home_of(self._instance)
 
     @property
     def launch_queue(self) -> LaunchQueue:

@@ -27,7 +27,7 @@ from content_pipeline.dagster_runtime.instance import dagster_home, open_instanc
 from content_pipeline.dagster_runtime.runs import Compose, DagsterRuns
 from content_pipeline.errors import BadSettings, EnvironmentalError, PipelineError, printable
 from content_pipeline.execution.active_job import ActiveJob
-from content_pipeline.execution.admission import Admission, Admitted, Decision, NotYet
+from content_pipeline.execution.admission import Admission, Admitted, Decision, NotYet, UnderWay
 from content_pipeline.execution.assignment import Assignment, log_path
 from content_pipeline.execution.job_executor import JobExecutor
 from content_pipeline.execution.job_kinds import handler_of_launch
@@ -37,7 +37,7 @@ from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.manifest_identity import database_of, manifest_identity
 from content_pipeline.execution.names import parse_job_tag
 from content_pipeline.execution.outcome import NullWatcher, Outcome, Watcher
-from content_pipeline.execution.rescue import rescue_orphans
+from content_pipeline.execution.rescue import Moment, rescue_orphans
 from content_pipeline.execution.runs import MakeRuns
 from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
 from content_pipeline.launchers.abandoned_runs import adopt
@@ -52,7 +52,9 @@ from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import Settings, load
 
 DEFINITIONS = "content_pipeline.definitions"  # by name, as Dagster loads it: it is composed of what is above launchers
+ELSEWHERE = "this very run is being executed by another process, which has the lease of its job"
 ASK_AGAIN_S = 1.0
+LOOK_FOR_TERMINATED_S = 5.0
 HAND_OVER_S = 5.0
 WARN_AGAIN_S = 3600.0
 
@@ -92,6 +94,7 @@ class Supervisor:
         self._started: dict[str, Launch] = {}
         self._busy_s = time.monotonic()
         self._warned = "", 0.0
+        self._looked_for_terminated = Moment()
         self._drain_by_s: float | None = None
 
     def serve(self, in_place_of_another: bool = False) -> bool:
@@ -232,7 +235,7 @@ class Supervisor:
             return Refused(f"{type(error).__name__}: {error}")
         if isinstance(decision, Admitted):
             return Ready(decision.job, settings_of(decision.job, settings))
-        return decision
+        return NotYet(ELSEWHERE) if isinstance(decision, UnderWay) else decision
 
     def _admit(self, launch: Launch, settings: Settings) -> Decision:
         config_hash_of = partial(self._of_jobs.hash_of, settings=settings)
@@ -280,7 +283,11 @@ class Supervisor:
     # --- ending
 
     def _handle_stop_requests(self) -> None:
-        """Runs that a person terminated."""
+        """Runs that a person terminated: asked of our queue or, from another host, by Dagster's records alone."""
+        if self._looked_for_terminated.is_past(LOOK_FOR_TERMINATED_S):
+            self._looked_for_terminated = Moment()
+            for run_id in self._runs.terminated([*self._waiting, *self._started]):
+                self._launch_queue.ask_to_stop(run_id)
         for run_id in self._launch_queue.asked_to_stop():
             if run_id in self._started:
                 self._executor.stop(self._executor.active[run_id])

@@ -4,10 +4,12 @@ import hashlib
 import stat
 from pathlib import Path
 
+import dagster as dg
 import pytest
 import yaml
 
-from content_pipeline.dagster_runtime.dagster_yaml import EARLIER_VERSIONS, provide_dagster_yaml, shipped
+from content_pipeline.dagster_runtime.dagster_yaml import EARLIER_VERSIONS, has_records, provide_dagster_yaml, shipped
+from content_pipeline.dagster_runtime.private_api import InstanceRef
 from content_pipeline.media.source import Signature
 
 CURRENT = shipped("dagster.yaml").read_text()
@@ -95,3 +97,12 @@ def test_the_file_of_this_version_is_listed_nowhere_as_an_earlier_one(home: Path
     assert (
         yaml.safe_load(CURRENT)["storage"]["custom"]["module"] == "content_pipeline.dagster_runtime.configured_storage"
     )
+
+
+def test_a_home_that_stock_dagster_keeps_its_records_in_stays_as_it_is(home: Path) -> None:
+    """Another storage would not find the runs that are in it."""
+    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(home))) as instance:
+        instance.add_dynamic_partitions("videos", ["a-video"])
+    assert has_records(home)
+    provide_dagster_yaml(home)
+    assert not (home / "dagster.yaml").exists()

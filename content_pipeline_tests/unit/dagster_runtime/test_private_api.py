@@ -12,11 +12,13 @@ from typing import Any, TypeVar
 import dagster as dg
 import pytest
 import yaml
+from dagster._cli.utils import get_possibly_temporary_instance_for_cli
 
 from content_pipeline.dagster_runtime import atomic_events, backfill_records, postgres_storage, storage
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.dagster_yaml import shipped
 from content_pipeline.dagster_runtime.instance import open_instance
+from content_pipeline.dagster_runtime.names import QUEUE_TAG
 from content_pipeline.dagster_runtime.run_logs import RunLogs
 from content_pipeline.execution.reporter import NullReporter
 from content_pipeline.execution.run_context import RunContext, executing
@@ -224,8 +226,8 @@ def test_dagster_asks_the_launcher_that_dagster_yaml_names(tmp_path: Path, monke
 
 @canary("CheckRunHealthResult", "WorkerStatus")
 def test_our_launcher_tells_the_health_of_a_run_in_the_words_of_dagster(instance: dg.DagsterInstance) -> None:
-    run = internals.create_run(instance, job_of(noop), "a", {})
     assert isinstance(instance.run_launcher, WarmRunLauncher)
+    run = internals.create_run(instance, job_of(noop), "a", {QUEUE_TAG: instance.run_launcher.launch_queue.id})
     health = instance.run_launcher.check_run_worker_health(run)
     assert (health.status, health.msg) == (internals.WorkerStatus.FAILED, "no process executes this run")
     assert {"RUNNING", "FAILED", "SUCCESS"} <= {status.name for status in internals.WorkerStatus}
@@ -335,6 +337,16 @@ def test_all_partitions_can_be_forgotten_at_once(instance: dg.DagsterInstance) -
     assert internals.forget_partitions(instance, "videos") == 2
     assert instance.get_dynamic_partitions("videos") == []
     assert instance.get_dynamic_partitions("others") == ["a"]
+
+
+@canary("TMP_DAGSTER_HOME_PREFIX")
+def test_a_command_of_dagster_without_a_home_gets_a_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with get_possibly_temporary_instance_for_cli() as temporary:
+        assert Path(temporary.root_directory).name.startswith(internals.TEMPORARY_HOME_PREFIX)
 
 
 # --- backfills and logs

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from content_pipeline.errors import BadSettings, RetryPolicy
-from content_pipeline.execution.admission import WAITING, Admission, Admitted, Decision, NotYet
+from content_pipeline.execution.admission import WAITING, Admission, Admitted, Decision, NotYet, UnderWay
 from content_pipeline.execution.job_kinds.handler import Refused
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.names import PROCESS_VIDEO, job_tag
@@ -117,6 +117,17 @@ def test_a_run_by_hand_beside_a_worker_is_refused_as_a_fault(manifest: Manifest,
     decision = admit(manifest, Launch("a run", PROCESS_VIDEO, KEY))
     assert isinstance(decision, Refused) and not decision.needless
     assert "is already being processed" in decision.why
+
+
+@pytest.mark.parametrize("by_hand", [False, True], ids=["delivered", "by hand"])
+def test_a_run_is_never_refused_because_it_is_itself_at_work(manifest: Manifest, job: Job, by_hand: bool) -> None:
+    launch = Launch("a run", PROCESS_VIDEO, KEY) if by_hand else launch_of(job)
+    first = admit(manifest, launch)
+    assert isinstance(first, Admitted) and first.job is not None
+    assert first.job.run_id == "a run", "the claim names the run, so that its next process finds it"
+    assert manifest.jobs.attempts(job.job_id)[0].run_id == "a run"
+    again = admit(manifest, launch)
+    assert isinstance(again, UnderWay) and again.job.lease == first.job.lease
 
 
 def test_a_run_about_no_job_is_admitted_without_one(manifest: Manifest, job: Job) -> None:
