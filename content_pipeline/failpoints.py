@@ -59,7 +59,7 @@ _KILLING = ("", "child", "hang", "stop")
 _raised: Counter[str] = Counter()
 
 
-def reached(point: str) -> None:
+def failpoint(point: str) -> None:
     assert point in _ALL, f"the lists above do not know the point {point}"
     wanted = os.environ.get("CONTENT_AI_KILL_AT", "").split(",")
     _raise_errors(point, wanted)

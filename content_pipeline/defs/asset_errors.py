@@ -12,7 +12,7 @@ from content_pipeline.dagster_runtime.private_api import end_as_cancelled
 from content_pipeline.errors import OutOfMemory, PipelineError, RetryPolicy, code_of, named
 from content_pipeline.execution.run_context import current_run
 from content_pipeline.execution.self_claimed_run import JobStopped
-from content_pipeline.failpoints import reached
+from content_pipeline.failpoints import failpoint
 from content_pipeline.settings import Settings
 from content_pipeline.stage import StageName
 from content_pipeline.stages.cost import Meter
@@ -40,7 +40,7 @@ def asset_errors(stage: StageName, context: dg.AssetExecutionContext) -> Iterato
         raise dg.Failure(run.refusal, allow_retries=False)
     try:
         run.reporter.progressed(stage, 0.0)
-        reached(f"{stage}_entered")
+        failpoint(f"{stage}_entered")
         yield Meter()
     except JobStopped as error:
         end_as_cancelled(context.instance, context.run_id, str(error))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from content_pipeline.execution.assignment import Assignment
-from content_pipeline.execution.child_report import Report
+from content_pipeline.execution.child_report import ChildReport
 from content_pipeline.execution.messages import Failure, Message, RunStatus
 from content_pipeline.execution.outcome import Outcome
 from content_pipeline.manifest.model import Lease
@@ -18,7 +18,7 @@ class ActiveJob:
     """`report` is what the child said; the rest is what its parent knows."""
 
     assignment: Assignment
-    report: Report
+    report: ChildReport
     started_s: float = field(default_factory=time.monotonic)
     silent_s: float = 0.0  # since the child last said something
     unsaved_progress: bool = False
@@ -29,7 +29,7 @@ class ActiveJob:
 
     @classmethod
     def of(cls, assignment: Assignment) -> ActiveJob:
-        return cls(assignment, Report(assignment.first_stage, assignment.partition_key, assignment.run_id))
+        return cls(assignment, ChildReport(assignment.first_stage, assignment.partition_key, assignment.run_id))
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from content_pipeline.execution.reporter import PipeReporter
 from content_pipeline.execution.run_context import RunContext, executing
 from content_pipeline.execution.runs import RunBackend, RunHandle
 from content_pipeline.execution.stage_context import open_stage_context
-from content_pipeline.failpoints import reached
+from content_pipeline.failpoints import failpoint
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_in_a_child
@@ -72,7 +72,7 @@ class _Child:
             status = self._execute_here(job, handler)
         else:
             status = self._execute_in_run(job, handler, prepared)
-        reached("run_ended")
+        failpoint("run_ended")
         ended = WorkEnded(status, output_stats=self.reporter.output_stats)
         self.reporter.send(handler.end(ended, job, self.manifest))
 
@@ -115,7 +115,7 @@ class _Child:
     def _announce(self, job: Job, run: RunHandle, prepared: Prepared) -> None:
         self.reporter.send(RunStarted(run.run_id))
         self.manifest.jobs.report_run(job.lease, run.run_id, prepared.video_key)
-        reached("run_created")
+        failpoint("run_created")
         for stage, key in run.finished_stages().items():
             self.reporter.send(StageRecalled(stage, key))
 

@@ -24,7 +24,7 @@ from content_pipeline.execution.messages import (
 
 
 @dataclass(frozen=True)
-class Report:
+class ChildReport:
     """`stage` is the one at which the child is, as far as it has said."""
 
     stage: str
@@ -39,7 +39,7 @@ class Report:
     ended: WorkEnded | None = None
     results: Mapping[str, Any] | None = None  # see the handler of the job's kind
 
-    def after(self, message: Message) -> Report:
+    def after(self, message: Message) -> ChildReport:
         match message:
             case Identified(key, size_bytes):
                 return replace(self, key=key, input_bytes=size_bytes)

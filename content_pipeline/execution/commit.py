@@ -10,7 +10,7 @@ from content_pipeline.execution.active_job import ActiveJob
 from content_pipeline.execution.job_kinds import handler_of
 from content_pipeline.execution.messages import Failure
 from content_pipeline.execution.outcome import Outcome
-from content_pipeline.failpoints import reached
+from content_pipeline.failpoints import failpoint
 from content_pipeline.manifest.lifecycle import Move, State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, JobFailure
@@ -93,9 +93,9 @@ def commit(active: ActiveJob, job: Job, decision: Decision, manifest: Manifest, 
             manifest.jobs.release(lease, reason)
             return active.outcome("pending", note=reason)
         case Succeed():
-            reached("before_commit")
+            failpoint("before_commit")
             succeeded = handler_of(job.kind).commit(active.report, job, manifest)
-            reached("committed")
+            failpoint("committed")
             return active.outcome("succeeded" if succeeded else "cancelled")
         case Cancel():
             manifest.jobs.stop_cancelled(lease)

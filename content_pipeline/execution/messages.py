@@ -1,7 +1,7 @@
 """What a child says to its parent: one record per kind of message.
 
 The records travel as they are (`system.child_process` pickles them: both ends are the same code), and are folded into
-a `Report`. A new kind of message is a record here and a case in `Report.after`.
+a `ChildReport`. A new kind of message is a record here and a case in `ChildReport.after`.
 """
 
 from __future__ import annotations

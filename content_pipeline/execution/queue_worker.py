@@ -14,7 +14,7 @@ from content_pipeline.execution.job_settings import JobSettings, settings_of
 from content_pipeline.execution.outcome import Outcome, Watcher
 from content_pipeline.execution.runs import MakeRuns
 from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
-from content_pipeline.failpoints import reached
+from content_pipeline.failpoints import failpoint
 from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest.breaker import Breaker
 from content_pipeline.manifest.job_filter import JobFilter
@@ -77,7 +77,7 @@ class Worker:
             claimed = self._claim()
             if claimed is None:
                 return left
-            reached("claimed")
+            failpoint("claimed")
             self._start(claimed)
             left = None if left is None else left - 1
         return left

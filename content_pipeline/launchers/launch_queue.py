@@ -1,6 +1,8 @@
 """The queue of launches: what a run launcher puts in, and the process that executes runs takes out.
 
-Another launcher brings another implementation (a Redis list, say); the local one is a folder of files.
+Another launcher brings another implementation (a Redis list, say); the local one is a folder of files. Its other half,
+what Dagster calls, is a subclass of `QueueRunLauncher` (`queue_launcher.py`); what takes launches out is like
+`local/supervisor.py`.
 """
 
 from __future__ import annotations

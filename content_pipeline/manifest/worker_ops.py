@@ -95,7 +95,7 @@ def fail(tx: Transaction, lease: Lease, failure: JobFailure, random: Callable[[]
 def apply_decision(
     tx: Transaction, job: Job, decision: RetryDecision, code: str, message: str, crashes: int | None = None
 ) -> RetryDecision:
-    """Carry out what `retry` decided about a running job, unless a person wanted it stopped anyway."""
+    """Carry out what `retry_policy.py` decided about a running job, unless a person wanted it stopped anyway."""
     decision = _honour_cancel(job, decision)
     values = {
         **NO_LEASE,

@@ -35,7 +35,7 @@ from pathlib import Path
 
 from content_pipeline.artifacts import Artifact, ArtifactStore
 from content_pipeline.errors import FileInUse, from_own_folder, printable
-from content_pipeline.failpoints import reached
+from content_pipeline.failpoints import failpoint
 from content_pipeline.manifest.publications import Publication, Publications, place_of
 from content_pipeline.publishing.names import Name, base_of, numbered_file
 from content_pipeline.publishing.replace_file import (
@@ -196,7 +196,7 @@ class _Publisher:
             if left is None:
                 continue  # somebody saved a file in this moment: look again
             notes = self._settle(targets, left, here, respelled)
-            reached("published")
+            failpoint("published")
             files = {target.path: target.piece.sha256 for target in targets}
             return Published(files, tuple(written), tuple(notes), tuple(self.records.of(self.owner)))
         raise FileInUse(f"files in {printable(self.folder)} change again and again while they are being replaced")
@@ -295,11 +295,11 @@ class _Publisher:
         left = [_left(self._coming(target), target.looked.status) for target in targets if target.is_current]
         token = token_of(self.records.lease)
         staged = [stage(target.piece.content, target.path, token) for target in stale]
-        reached("staged")
+        failpoint("staged")
         try:
             if stale or leaving:
                 self.records.announce([self._coming(target) for target in stale], leaving)
-                reached("announced")
+                failpoint("announced")
             for part, target in zip(staged, stale, strict=True):
                 left.append(_left(self._coming(target), part.stat()))  # of what we put there, not of what follows
                 known = {target.piece.sha256} | ({target.looked.sha256} if target.looked.sha256 else set())

@@ -30,7 +30,7 @@ from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
-from content_pipeline.failpoints import reached
+from content_pipeline.failpoints import failpoint
 from content_pipeline.manifest.ids import ULID_PATTERN
 from content_pipeline.manifest.model import Lease
 from content_pipeline.publishing.names import numbered_file
@@ -157,7 +157,7 @@ def put_in_place(staged: Path, target: Path, token: Token, is_own_output: Ours) 
         except Unsupported:
             return _replace_in_steps(new, target, token, is_own_output)
         else:
-            reached("exchanged")
+            failpoint("exchanged")
             break
     if is_own_output(new):
         new.unlink()
@@ -171,7 +171,7 @@ def _replace_in_steps(new: Path, target: Path, token: Token, is_own_output: Ours
     old = _hidden(target, token, OLD)
     with suppress(FileNotFoundError):
         move_without_replacing(target, old)
-        reached("exchanged")
+        failpoint("exchanged")
         if not is_own_output(old):
             put_back(old, target, is_own_output)
             new.unlink()
@@ -201,7 +201,7 @@ def take_away(target: Path, token: Token, is_own_output: Ours, check_lease: Call
         move_without_replacing(target, old)
     except FileNotFoundError:
         return True
-    reached("taken_out")
+    failpoint("taken_out")
     if not is_own_output(old):
         put_back(old, target, is_own_output)
         return False

@@ -21,7 +21,7 @@ from content_pipeline.execution.outcome import NullWatcher, Outcome
 from content_pipeline.execution.rescue import current_job, rescue_orphans
 from content_pipeline.execution.single_job import execute_claimed
 from content_pipeline.execution.worker_identity import this_worker
-from content_pipeline.failpoints import reached
+from content_pipeline.failpoints import failpoint
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, Job
@@ -62,7 +62,7 @@ class Calibrator:
         request = CALIBRATION.request(folder, self.settings, self.manifest)
         rescue_orphans(self.manifest)
         found, claimed = self.manifest.jobs.ask_and_claim(request, reason, this_worker())
-        reached("claimed")
+        failpoint("claimed")
         if claimed is None:
             raise _why_not(found)
         return self._execute(claimed)
@@ -84,7 +84,7 @@ class Calibrator:
 
     def _claim(self, job_ids: list[str] | None) -> Job | None:
         claimed = self.manifest.jobs.claim(ClaimRequest(this_worker(), kind=CALIBRATION.kind, job_ids=job_ids))
-        reached("claimed")
+        failpoint("claimed")
         return claimed[0] if claimed else None
 
     def _execute(self, job: Job) -> Calibrated:

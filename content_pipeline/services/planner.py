@@ -12,7 +12,7 @@ from pathlib import Path
 
 from content_pipeline.errors import LibraryOffline, PipelineError, counted, printable
 from content_pipeline.execution.rescue import rescue_orphans
-from content_pipeline.failpoints import reached
+from content_pipeline.failpoints import failpoint
 from content_pipeline.library.plan import (
     BACK,
     INPUT_CHANGED,
@@ -62,7 +62,7 @@ def watch(settings: Settings, manifest: Manifest, seen: Mapping[str, str]) -> Wa
     moving: dict[str, str] = {}
     for folder in settings.library.folders:
         try:
-            done = planner.enqueue_news(scan(folder, settings.library, ownership_of), seen)
+            done = planner.enqueue_new_or_edited(scan(folder, settings.library, ownership_of), seen)
         except PipelineError as error:
             folders.append(_failed(folder, error))
             continue
@@ -115,14 +115,14 @@ class Planner:
         known = self._known(scan)
         same, changed = known_and_changed(scan, known.signatures)  # what is known is whole
         settled, unsettled = wait_until_settled(changed, self._settings.library.settle_s)
-        reached("scanned")
+        failpoint("scanned")
         planned = self._plan(replace(scan, recordings=tuple(sorted([*same, *settled]))), known).limited(most)
-        reached("planned")
+        failpoint("planned")
         self._write(planned)
-        reached("enqueued")
+        failpoint("enqueued")
         return Enqueued(planned, self._jobs_of(planned), unsettled, scan.changed_outputs)
 
-    def enqueue_news(self, scan: Scan, seen: Mapping[str, str]) -> Enqueued:
+    def enqueue_new_or_edited(self, scan: Scan, seen: Mapping[str, str]) -> Enqueued:
         """Write what is new or edited in a folder, without waiting.
 
         `seen` holds the signatures of the last look: a file must have been the same then, too. What only the

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from content_pipeline.artifacts import Artifact, ArtifactStore, Draft
 from content_pipeline.errors import FileInUse, LibraryOffline, MissingFile, printable
-from content_pipeline.failpoints import reached
+from content_pipeline.failpoints import failpoint
 from content_pipeline.manifest.publications import Publication, Publications
 from content_pipeline.manifest.videos import KnownVideo, Videos
 from content_pipeline.media.source import Signature, Source, open_source
@@ -146,7 +146,7 @@ def obtain(context: StageContext, stage: StageName, key: str, make: Callable[[Dr
             return StageResult(stage, key, reusable, True, time.monotonic() - started)
         with context.artifacts.draft(stage, key, context.force_of(stage)) as draft:
             make(draft)
-        reached(f"{stage}_sealed")
+        failpoint(f"{stage}_sealed")
     made = context.artifacts.find(stage, key)
     if made is None:
         raise FileInUse(f"the {stage} artifact {key[:12]} was damaged right after it was written")

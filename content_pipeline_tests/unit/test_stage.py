@@ -12,7 +12,7 @@ import pytest
 
 import content_pipeline
 from content_pipeline.defs.assets import build_assets
-from content_pipeline.failpoints import PROCESSING_POINTS, reached
+from content_pipeline.failpoints import PROCESSING_POINTS, failpoint
 from content_pipeline.settings import Settings
 from content_pipeline.stage import STAGES, VIDEO_STAGES, StageName, share_of_time
 
@@ -63,4 +63,4 @@ def test_every_stage_of_a_video_can_be_killed_when_it_is_sealed() -> None:
 
 def test_a_point_that_is_in_no_list_is_refused() -> None:
     with pytest.raises(AssertionError, match="mistyped"):
-        reached("mistyped")
+        failpoint("mistyped")

@@ -13,7 +13,7 @@ from content_pipeline.defs.asset_errors import op_retry_policy
 from content_pipeline.defs.partitions import LIBRARIES, VIDEOS
 from content_pipeline.errors import printable
 from content_pipeline.execution.run_context import current_run
-from content_pipeline.failpoints import reached
+from content_pipeline.failpoints import failpoint
 from content_pipeline.settings import Settings
 from content_pipeline.stage import StageName, spec_of
 from content_pipeline.stages.context import StageResult, code_version
@@ -61,7 +61,7 @@ def materialized(
     recovery: Mapping[str, Any] | None = None,
 ) -> dg.MaterializeResult:
     """`metadata`, in the order in which people see it; what it cost follows, and what only a rebuild reads is last."""
-    reached(f"{result.stage}_left")
+    failpoint(f"{result.stage}_left")
     cost = meter.spent()
     current_run().reporter.finished(result, cost, config_hash)
     # Given with the result, Dagster would keep it twice: with the step's output, and with the materialization.

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from content_pipeline import job_kinds
 from content_pipeline.errors import BadSettings, UnknownLibrary, printable
-from content_pipeline.execution.child_report import Report
+from content_pipeline.execution.child_report import ChildReport
 from content_pipeline.execution.job_kinds.handler import Dispatch, Prepared, Refused, is_under_way
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.messages import WorkEnded
@@ -19,7 +19,7 @@ from content_pipeline.execution.names import CALIBRATE_LIBRARY, LIBRARY_PARTITIO
 from content_pipeline.execution.reporter import PipeReporter
 from content_pipeline.execution.rescue import current_job
 from content_pipeline.execution.run_context import current_run
-from content_pipeline.failpoints import reached
+from content_pipeline.failpoints import failpoint
 from content_pipeline.library.keys import canonical_path, library_key
 from content_pipeline.library.recipe import calibrated_recipe
 from content_pipeline.manifest.calibrations import AppliedCalibration
@@ -141,11 +141,11 @@ class CalibrationHandler:
 
     # --- in the parent
 
-    def is_complete(self, report: Report) -> bool:
+    def is_complete(self, report: ChildReport) -> bool:
         """One whose stage was finished by a process that died has nothing to apply, and is done again."""
         return STAGE in report.finished and report.results is not None
 
-    def commit(self, report: Report, job: Job, manifest: Manifest) -> bool:
+    def commit(self, report: ChildReport, job: Job, manifest: Manifest) -> bool:
         assert report.results is not None, "only what is complete is committed"
         applied = report.results["applied"]
         result = JobResult(
@@ -166,7 +166,7 @@ def calibrate(context: StageContext, root: Path, manifest: Manifest) -> Calibrat
     from content_pipeline.stages.calibration_document import CalibrationDocument, CalibrationResults
 
     result = calibration(context, library_at(root, manifest))
-    reached("calibration_decided")
+    failpoint("calibration_decided")
     run = current_run()
     applied = None if run.lease is None else applied_by(str(root), context.settings, result)
     if applied is not None:  # so that a plan can tell what changed

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from content_pipeline.execution.child_report import Report
+from content_pipeline.execution.child_report import ChildReport
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.messages import WorkEnded
 from content_pipeline.execution.reporter import PipeReporter
@@ -85,10 +85,10 @@ class JobKindHandler(Protocol):
     def end(self, ended: WorkEnded, job: Job, manifest: Manifest) -> WorkEnded:
         """In the child, after its run: add what the parent cannot know."""
 
-    def is_complete(self, report: Report) -> bool:
+    def is_complete(self, report: ChildReport) -> bool:
         """Whether a child that ended well said everything that a commit needs."""
 
-    def commit(self, report: Report, job: Job, manifest: Manifest) -> bool:
+    def commit(self, report: ChildReport, job: Job, manifest: Manifest) -> bool:
         """Write the success under the job's lease; False when the job was to stop, and is cancelled."""
 
     def describe_request(self, job: Job) -> Iterator[str]:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from content_pipeline import job_kinds
 from content_pipeline.errors import BadSettings, LibraryOffline, MissingFile, PipelineError, printable
-from content_pipeline.execution.child_report import Report
+from content_pipeline.execution.child_report import ChildReport
 from content_pipeline.execution.job_kinds.handler import Dispatch, Prepared, Refused, is_under_way, is_whole
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.messages import Identified, WorkEnded
 from content_pipeline.execution.names import PROCESS_VIDEO, VIDEO_PARTITIONS
 from content_pipeline.execution.reporter import PipeReporter
 from content_pipeline.execution.rescue import current_job
-from content_pipeline.failpoints import reached
+from content_pipeline.failpoints import failpoint
 from content_pipeline.library.identify import identify, likely_key
 from content_pipeline.library.keys import slug
 from content_pipeline.library.plan import OWN_COPIES
@@ -101,7 +101,7 @@ class ProcessingHandler:
     def prepare(self, job: Job, settings: Settings, manifest: Manifest, reporter: PipeReporter) -> Prepared:
         settings_for(job.options, settings)  # what cannot be understood is refused before anything is done
         video = _identify(job, manifest, reporter.alive)
-        reached("identified")
+        failpoint("identified")
         check_space(video.size_bytes, settings)
         reporter.send(Identified(video.key, video.size_bytes))
         return Prepared(video.key, f"{printable(video.path)} is the video {video.key}", video.key)
@@ -115,11 +115,11 @@ class ProcessingHandler:
 
     # --- in the parent
 
-    def is_complete(self, report: Report) -> bool:
+    def is_complete(self, report: ChildReport) -> bool:
         """Every stage was heard of, and where its outputs are."""
         return set(self.stages) <= set(report.stage_keys) and self.stages[-1] in report.finished
 
-    def commit(self, report: Report, job: Job, manifest: Manifest) -> bool:
+    def commit(self, report: ChildReport, job: Job, manifest: Manifest) -> bool:
         manifest.jobs.succeed(job.lease, _result(report, job), job)
         return True
 
@@ -231,7 +231,7 @@ def _identify(job: Job, manifest: Manifest, alive: Callable[[], None]) -> KnownV
         return identify(Path(job.subject), Path(job.library), manifest.videos, alive)
 
 
-def _result(report: Report, job: Job) -> JobResult:
+def _result(report: ChildReport, job: Job) -> JobResult:
     assert report.ended is not None and report.latest is not None, "only what ended well is committed"
     outputs = dict(report.latest.outputs)
     return JobResult(

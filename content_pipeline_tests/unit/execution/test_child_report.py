@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from content_pipeline.errors import CorruptMedia, PipelineError, RetryPolicy
-from content_pipeline.execution.child_report import Report
+from content_pipeline.execution.child_report import ChildReport
 from content_pipeline.execution.messages import (
     Alive,
     Failed,
@@ -42,8 +42,8 @@ MESSAGES: list[Message] = [
 ]
 
 
-def told(*messages: Message) -> Report:
-    report = Report("fingerprint")
+def told(*messages: Message) -> ChildReport:
+    report = ChildReport("fingerprint")
     for message in messages:
         report = report.after(message)
     return report

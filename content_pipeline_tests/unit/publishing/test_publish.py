@@ -352,7 +352,7 @@ def test_a_save_in_the_moment_of_replacing_is_kept(
             (desk.output / "draft").replace(target)
 
     for module in (publishing, replacing):
-        monkeypatch.setattr(module, "reached", save)
+        monkeypatch.setattr(module, "failpoint", save)
     desk.publish("two")
     monkeypatch.undo()
     assert saved
@@ -382,7 +382,7 @@ def test_a_save_in_the_moment_of_removing_is_kept(desk: Desk, monkeypatch: pytes
         if point == "taken_out" and not target.exists():
             os.pwrite(original, b"my edit and a half", 0)
 
-    monkeypatch.setattr(replacing, "reached", save)
+    monkeypatch.setattr(replacing, "failpoint", save)
     desk.publish(None)
     os.close(original)
     assert desk.files() == {"game.mp4": "my edit and a half"}
@@ -408,7 +408,7 @@ def test_a_kill_while_replacing_leaves_nothing_hidden_and_loses_nothing(
             raise Killed
 
     for module in (publishing, replacing):
-        monkeypatch.setattr(module, "reached", die)
+        monkeypatch.setattr(module, "failpoint", die)
     monkeypatch.setattr(Path, "unlink", lambda *_args, **_kwargs: None)  # nobody tidies up after a kill
     with pytest.raises(Killed):
         desk.publish(None if point == "taken_out" else "two")
@@ -489,7 +489,7 @@ def test_who_lost_the_lease_publishes_and_removes_nothing(desk: Desk, monkeypatc
 
     for wanted, word in (("staged", "two"), ("announced", "two"), ("announced", None), ("taken_out", None)):
         for module in (publishing, replacing):
-            monkeypatch.setattr(module, "reached", lose)
+            monkeypatch.setattr(module, "failpoint", lose)
         with pytest.raises(LostLease):
             desk.publish(word)
         assert desk.files() == group("game", "one"), wanted
