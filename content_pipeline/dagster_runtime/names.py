@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 JOB_TAG = "content-ai/job"  # `job_id:attempt`, on a run that delivers an attempt of a job
 OWNER_TAG = "content-ai/owner"  # the process that executes a run by itself, without a launcher
-QUEUE_TAG = "content-ai/launch-queue"  # the launch queue that a run was put into, wherever it is
+# The launch queue that a run was put into, wherever it is. The prefix hides it in the UI: it tells people nothing.
+QUEUE_TAG = ".dagster/content-ai-launch-queue"
 PARTITION_TAG = "dagster/partition"
 DATA_VERSION_TAG = "dagster/data_version"
 PARENT_RUN_TAG = "dagster/parent_run_id"

@@ -13,6 +13,8 @@ from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import PipelineError, counted, printable
 from content_pipeline.execution.job_kinds.calibration import library_with_key
 from content_pipeline.execution.run_context import current_run
+from content_pipeline.library.keys import canonical_path, library_key
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_in_a_child
 from content_pipeline.services.library_report import LibraryReport, make_report
 from content_pipeline.services.report_file import report_path, stale_since, write_report
@@ -26,6 +28,7 @@ LIBRARY_REPORT = "library_report"
 NOTHING_IS_STALE = "nothing_is_stale"
 # Dagster keeps the table with every report; the CSV file holds all rows.
 MOST_ROWS = 50
+MOST_CAUSES = 10
 COLUMNS = {
     "path": "string",
     "standing": "string",
@@ -77,7 +80,14 @@ def _made(settings: Settings, key: str) -> LibraryReport:
     manifest = open_in_a_child(settings)
     current_run().reporter.alive()
     seen_before = stale_since(report_path(settings, key))
-    return make_report(settings, library_with_key(key, manifest), manifest, seen_before, datetime.now(UTC))
+    return make_report(settings, _library(settings, key, manifest), manifest, seen_before, datetime.now(UTC))
+
+
+def _library(settings: Settings, key: str, manifest: Manifest) -> Path:
+    """A watched folder has a report even before its first recording; any other is known by its jobs."""
+    watched = (canonical_path(folder) for folder in settings.library.folders)
+    found = next((root for root in watched if library_key(root) == key), None)
+    return library_with_key(key, manifest) if found is None else found
 
 
 def _version(report: LibraryReport) -> str:
@@ -93,10 +103,10 @@ def _metadata(report: LibraryReport, path: Path) -> dict[str, Any]:
         **counts,
         "up_to_date": report.up_to_date,
         "videos": report.videos,
-        **_cost(causes),
+        **(_cost(causes) if report.stale else {}),
         **({"gone": report.gone} if report.gone else {}),
         **({"offline": report.offline} if report.offline else {}),
-        "videos_not_up_to_date": _table(report),
+        **({"videos_not_up_to_date": _table(report)} if report.reported else {}),
         "csv": dg.MetadataValue.path(printable(path)),
         "library": dg.MetadataValue.path(printable(report.library)),
     }
@@ -159,11 +169,11 @@ def _check_spec() -> dg.AssetCheckSpec:
 
 
 def _check(report: LibraryReport) -> dg.AssetCheckResult:
-    causes = {row.cause: int(row.videos) for row in report.causes().itertuples()}
+    causes = [f"{counted(row.videos, 'video')}: {printable(row.cause)}" for row in report.causes().itertuples()]
     return dg.AssetCheckResult(
         check_name=NOTHING_IS_STALE,
         passed=not report.stale,
         severity=dg.AssetCheckSeverity.WARN,
-        metadata={"stale": len(report.stale), "causes": dg.MetadataValue.json(causes)},
+        metadata={"stale": len(report.stale), **({"causes": "; ".join(causes[:MOST_CAUSES])} if causes else {})},
         description=None if not report.stale else f"{counted(len(report.stale), 'video')} out of date",
     )
