@@ -29,13 +29,14 @@ NOTHING_IS_STALE = "nothing_is_stale"
 # Dagster keeps the table with every report; the CSV file holds all rows.
 MOST_ROWS = 50
 MOST_CAUSES = 10
+UNKNOWN = "unknown"  # a cost, while too little was done here to tell
 COLUMNS = {
     "path": "string",
     "standing": "string",
     "why": "string",
     "stale_since": "string",
     "in_sync_at": "string",
-    "expected_cpu_s": "float",
+    "expected_cpu": "string",
     "size_mb": "float",
 }
 # It is made every hour while the daemon runs: one that is older says nothing of today.
@@ -113,18 +114,16 @@ def _metadata(report: LibraryReport, path: Path) -> dict[str, Any]:
 
 
 def _cost(causes: "pd.DataFrame") -> dict[str, Any]:
-    return {
-        "stale_cpu_s": round(float(causes["cpu_s"].sum()), 1),
-        "stale_wall_s": round(float(causes["wall_s"].sum()), 1),
-        "stale_bytes": int(causes["bytes"].sum()),
-    }
+    known = {f"stale_{name}": causes[name].sum(min_count=1) for name in ("cpu_s", "wall_s")}
+    costs = {name: round(float(total), 1) for name, total in known.items() if total == total}
+    return {**(costs if costs else {"stale_cost": UNKNOWN}), "stale_bytes": int(causes["bytes"].sum())}
 
 
 def _plot(causes: "pd.DataFrame", report: LibraryReport) -> dg.MetadataValue:
     from content_pipeline.media.preview.bars import Bar, draw_bars
 
     bars = [
-        Bar(printable(row.cause), row.videos, f"{counted(row.videos, 'video')}, {row.cpu_s / 60:.1f} min of CPU")
+        Bar(printable(row.cause), row.videos, f"{counted(row.videos, 'video')}, {_seconds(row.cpu_s)} of CPU")
         for row in causes.itertuples()
     ]
     title = f"{len(report.stale)} of {counted(report.videos, 'video')} out of date, by cause"
@@ -142,7 +141,7 @@ def _table(report: LibraryReport) -> dg.TableMetadataValue:
                 "why": printable(row.why),
                 "stale_since": _shown(row.stale_since),
                 "in_sync_at": _shown(row.in_sync_at),
-                "expected_cpu_s": float(row.expected_cpu_s) if row.expected_cpu_s == row.expected_cpu_s else 0.0,
+                "expected_cpu": _seconds(row.expected_cpu_s),
                 "size_mb": round(row.size_bytes / 1e6, 2),
             }
         )
@@ -150,6 +149,12 @@ def _table(report: LibraryReport) -> dg.TableMetadataValue:
     ]
     columns = [dg.TableColumn(name, kind) for name, kind in COLUMNS.items()]
     return dg.MetadataValue.table(records, schema=dg.TableSchema(columns=columns))
+
+
+def _seconds(seconds: float) -> str:
+    if seconds != seconds:
+        return UNKNOWN
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
 def _shown(at: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 
 from content_pipeline.dagster_runtime.names import BACKFILL_NOW_PRIORITY, BACKFILL_PRIORITY
 from content_pipeline.definitions import build_definitions
@@ -119,3 +120,24 @@ def test_a_backfill_by_hand_is_for_now_and_the_nightly_one_waits_unless_it_is_sa
     assert backfill(processed, "backfill_stale", False) == {("dirty", BACKFILL_PRIORITY)}
     assert backfill(processed, "backfill_stale", None) == {("dirty", BACKFILL_NOW_PRIORITY)}
     assert backfill(processed, "nightly_backfill", None) == {("dirty", BACKFILL_NOW_PRIORITY)}
+
+
+def test_where_nothing_is_known_of_costs_the_report_says_so(processed: Project) -> None:
+    settings = processed.settings()
+    engine = sa.create_engine(f"sqlite:///{settings.state_dir / 'queue.db'}")
+    with engine.begin() as connection:
+        connection.execute(sa.text("update attempts set cost = '{}'"))
+    engine.dispose()
+    made, check = materialize(processed, detection__rms_threshold=0.2)
+    metadata: Any = made.metadata
+    assert not check.passed
+    assert metadata["stale_cost"].value == "unknown"
+    assert {row.data["expected_cpu"] for row in metadata["videos_not_up_to_date"].records} == {"unknown"}
+
+
+def test_what_was_reused_or_marked_stale_since_does_not_make_costs_unknown(processed: Project) -> None:
+    processed.process(detection__rms_threshold=0.3)
+    processed.process()  # back again: everything is reused
+    backfill(processed, "nightly_backfill", None)  # every job is dirty now
+    made, _ = materialize(processed, detection__rms_threshold=0.2)
+    assert float(str(made.metadata["stale_cpu_s"].value)) > 0
