@@ -16,10 +16,8 @@ PRIORITY_TAG = "dagster/priority"
 WILL_RETRY_TAG = "dagster/will_retry"  # on a failed run that is followed by another one, later
 BACKFILL_TAG = "dagster/backfill"  # the backfill that a run belongs to
 BACKFILL_KIND_TAG = "content-ai/backfill"  # on a backfill of ours and its runs: see `backfills.py`
-BACKFILL_SINCE_TAG = "content-ai/backfill-since"  # the last event before the first of its runs
-BACKFILL_ENDED_TAG = (
-    "content-ai/backfill-ended"  # on a backfill that ended as the manifest says, not as Dagster guessed
-)
+BACKFILL_SINCE_TAG = ".dagster/content-ai-backfill-since"  # the last event before the first of its runs
+BACKFILL_ENDED_TAG = ".dagster/content-ai-backfill-ended"  # on a backfill that ended as the manifest says
 BACKFILL_SEEN_TAG = "content-ai/cancel-seen"  # on a backfill that a person cancelled: its jobs were cancelled, too
 
 BACKFILL_PRIORITY = -10  # what can wait for the quiet hours
