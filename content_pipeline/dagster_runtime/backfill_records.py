@@ -18,6 +18,8 @@ from content_pipeline.dagster_runtime.private_api import (
     TimestampWithTimezone,
 )
 
+NO_ASSET = dg.AssetKey("content-ai-keep-open")
+
 
 def last_event(instance: dg.DagsterInstance) -> int:
     """The number of the latest event on record."""
@@ -122,6 +124,33 @@ def end_backfill(
     data = data._replace(materialized_subset=data.target_subset - lost, failed_and_downstream_subset=lost)
     ended = found._replace(asset_backfill_data=data, status=status, backfill_end_timestamp=time.time())
     instance.update_backfill(ended if description is None else ended._replace(description=description))
+
+
+def keep_open(instance: dg.DagsterInstance, backfill_id: str) -> None:
+    """Keep Dagster's daemon from ending a backfill that has no open run, until its next look.
+
+    It does so when a look finds everything as the look before left it. So something is changed that no page shows: an
+    asset that the backfill is not about is noted among those that failed, and each look of the daemon takes it out.
+    """
+    found = instance.get_backfill(backfill_id)
+    if found is None or found.status is not BulkActionStatus.REQUESTED or found.asset_backfill_data is None:
+        return
+    data = found.asset_backfill_data
+    failed = data.failed_and_downstream_subset
+    if NO_ASSET not in failed.non_partitioned_asset_keys:
+        failed = failed._replace(non_partitioned_asset_keys=failed.non_partitioned_asset_keys | {NO_ASSET})
+        instance.update_backfill(found._replace(asset_backfill_data=data._replace(failed_and_downstream_subset=failed)))
+
+
+def reopen_backfill(instance: dg.DagsterInstance, backfill_id: str) -> None:
+    """What Dagster's daemon ended as failed goes on: what it called failed is yet to be done."""
+    found = instance.get_backfill(backfill_id)
+    if found is None or found.status is not BulkActionStatus.COMPLETED_FAILED or found.asset_backfill_data is None:
+        return
+    data = found.asset_backfill_data._replace(failed_and_downstream_subset=AssetGraphSubset.create_empty_subset())
+    instance.update_backfill(
+        found._replace(asset_backfill_data=data, status=BulkActionStatus.REQUESTED, backfill_end_timestamp=None)
+    )
 
 
 def tag_backfill(instance: dg.DagsterInstance, backfill_id: str, tags: Mapping[str, str]) -> None:

@@ -2,8 +2,12 @@
 
 The manifest decides what is done and when; runs are asked for by the dispatching sensor, a few at a time. So the runs
 come first: the first of them name a new backfill, and once they are on record the backfill is added, with everything
-that waits as its target. (Dagster's daemon ends a backfill in which nothing goes on, so one that waits for the night is
-not added before it begins.) From then on Dagster counts what its runs make, and here it is ended as the manifest says.
+that waits as its target. From then on Dagster counts what its runs make, and here it is ended as the manifest says.
+
+Dagster's daemon ends a backfill in which no run goes on, as failed. So one that waits for the night is not added before
+it begins. One whose jobs wait for a retry, for a pause to end or behind new recordings is kept open: its failed runs
+say that another one follows, and the backfill itself that something has changed. What the daemon ended all the same,
+while nobody looked, is opened again.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import dagster as dg
 from content_pipeline.dagster_runtime import backfill_records
 from content_pipeline.dagster_runtime.backfill_records import Backfill
 from content_pipeline.dagster_runtime.names import (
+    BACKFILL_ENDED_TAG,
     BACKFILL_KIND_TAG,
     BACKFILL_NOW_PRIORITY,
     BACKFILL_PRIORITY,
@@ -25,10 +30,12 @@ from content_pipeline.dagster_runtime.names import (
     BACKFILL_SINCE_TAG,
     BACKFILL_TAG,
     PARTITION_TAG,
+    WILL_RETRY_TAG,
+    job_tag_of,
 )
 from content_pipeline.dagster_runtime.private_api import BulkActionStatus, make_new_backfill_id
 from content_pipeline.errors import counted
-from content_pipeline.execution.names import VIDEO_PARTITIONS
+from content_pipeline.execution.names import VIDEO_PARTITIONS, parse_job_tag
 from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import CLAIMABLE, FINISHED, State
@@ -80,7 +87,12 @@ class Backfills:
 
     @cached_property
     def _ours(self) -> list[Backfill]:
-        states = (BulkActionStatus.REQUESTED, BulkActionStatus.CANCELING, BulkActionStatus.CANCELED)
+        states = (
+            BulkActionStatus.REQUESTED,
+            BulkActionStatus.COMPLETED_FAILED,
+            BulkActionStatus.CANCELING,
+            BulkActionStatus.CANCELED,
+        )
         return backfill_records.backfills(self._instance, BACKFILL_KIND_TAG, states, self._now - LOOKED_AFTER)
 
     # --- before runs are asked for
@@ -89,8 +101,14 @@ class Backfills:
         """Add what has begun, end what is done, and cancel the jobs of what a person cancelled."""
         for kind in _KINDS.values():
             self._add_begun(kind)
+        reopened = [one for one in self._ours if _was_ended_by_dagster(one)]
+        for backfill in reopened:
+            backfill_records.reopen_backfill(self._instance, backfill.backfill_id)
+        if reopened:
+            del self._ours  # they are read anew
         for backfill in self._ours:
             if backfill.status is BulkActionStatus.REQUESTED:
+                self._take_back_promises(backfill)
                 self._end_if_done(backfill, is_quiet)
             elif backfill.status is BulkActionStatus.CANCELED and BACKFILL_SEEN_TAG not in backfill.tags:
                 self._cancel_waiting(backfill)
@@ -125,9 +143,25 @@ class Backfills:
         if not left:
             failed = backfill.keys - _succeeded(jobs)
             status = BulkActionStatus.COMPLETED_FAILED if failed else BulkActionStatus.COMPLETED_SUCCESS
+            backfill_records.tag_backfill(self._instance, backfill.backfill_id, {BACKFILL_ENDED_TAG: "true"})
             backfill_records.end_backfill(self._instance, backfill.backfill_id, status, PARTITIONS, failed)
         elif backfill.tags[BACKFILL_KIND_TAG] == NIGHT.name and not is_quiet:
             self._end_until_next_night(backfill, left)
+        else:
+            backfill_records.keep_open(self._instance, backfill.backfill_id)
+
+    def _take_back_promises(self, backfill: Backfill) -> None:
+        """A failed run whose job has ended is not followed by another one, as was assumed when it was asked for."""
+        promised = {BACKFILL_TAG: backfill.backfill_id, WILL_RETRY_TAG: "true"}
+        failed = self._instance.get_runs(dg.RunsFilter(tags=promised, statuses=[dg.DagsterRunStatus.FAILURE]))
+        if not failed:
+            return
+        jobs = self._manifest.jobs.summaries_of_videos(frozenset(run.tags[PARTITION_TAG] for run in failed))
+        left = {job.job_id for job in jobs if job.status not in FINISHED}
+        for run in failed:
+            tag = job_tag_of(run.tags)
+            if tag is None or parse_job_tag(tag)[0] not in left:
+                self._instance.add_run_tags(run.run_id, {WILL_RETRY_TAG: "false"})
 
     def _end_until_next_night(self, backfill: Backfill, left: Sequence[JobSummary]) -> None:
         backfill_records.tag_backfill(
@@ -164,17 +198,27 @@ class Backfills:
         open_ones = [one for one in self._ours if one.status is BulkActionStatus.REQUESTED and _is_of(one, kind)]
         if open_ones:
             its = next((one for one in open_ones if key in one.keys), None)
-            return {} if its is None else {BACKFILL_TAG: its.backfill_id, BACKFILL_KIND_TAG: kind.name}
+            return {} if its is None else {BACKFILL_TAG: its.backfill_id, BACKFILL_KIND_TAG: kind.name, **self._promise}
         begun = self._announced.setdefault(kind.name, make_new_backfill_id())
         return {
             BACKFILL_TAG: begun,
             BACKFILL_KIND_TAG: kind.name,
             BACKFILL_SINCE_TAG: str(self._events_before),
+            **self._promise,
         }
+
+    @property
+    def _promise(self) -> Mapping[str, str]:
+        """Should the run fail, another one follows. Where Dagster retries runs itself, it says so itself."""
+        return {} if self._instance.run_retries_enabled else {WILL_RETRY_TAG: "true"}
 
     @cached_property
     def _events_before(self) -> int:
         return backfill_records.last_event(self._instance)
+
+
+def _was_ended_by_dagster(backfill: Backfill) -> bool:
+    return backfill.status is BulkActionStatus.COMPLETED_FAILED and BACKFILL_ENDED_TAG not in backfill.tags
 
 
 def _is_of(backfill: Backfill, kind: Kind) -> bool:

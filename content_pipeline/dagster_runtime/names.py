@@ -7,14 +7,17 @@ from collections.abc import Mapping
 
 JOB_TAG = "content-ai/job"  # `job_id:attempt`, on a run that delivers an attempt of a job
 OWNER_TAG = "content-ai/owner"  # the process that executes a run by itself, without a launcher
-QUEUE_TAG = "content-ai/launch-queue"  # the launch queue that a run was put into, wherever it is
+# The launch queue that a run was put into, wherever it is. The prefix hides it in the UI: it tells people nothing.
+QUEUE_TAG = ".dagster/content-ai-launch-queue"
 PARTITION_TAG = "dagster/partition"
 DATA_VERSION_TAG = "dagster/data_version"
 PARENT_RUN_TAG = "dagster/parent_run_id"
 PRIORITY_TAG = "dagster/priority"
+WILL_RETRY_TAG = "dagster/will_retry"  # on a failed run that is followed by another one, later
 BACKFILL_TAG = "dagster/backfill"  # the backfill that a run belongs to
 BACKFILL_KIND_TAG = "content-ai/backfill"  # on a backfill of ours and its runs: see `backfills.py`
-BACKFILL_SINCE_TAG = "content-ai/backfill-since"  # the last event before the first of its runs
+BACKFILL_SINCE_TAG = ".dagster/content-ai-backfill-since"  # the last event before the first of its runs
+BACKFILL_ENDED_TAG = ".dagster/content-ai-backfill-ended"  # on a backfill that ended as the manifest says
 BACKFILL_SEEN_TAG = "content-ai/cancel-seen"  # on a backfill that a person cancelled: its jobs were cancelled, too
 
 BACKFILL_PRIORITY = -10  # what can wait for the quiet hours

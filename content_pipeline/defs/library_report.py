@@ -13,6 +13,8 @@ from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import PipelineError, counted, printable
 from content_pipeline.execution.job_kinds.calibration import library_with_key
 from content_pipeline.execution.run_context import current_run
+from content_pipeline.library.keys import canonical_path, library_key
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_in_a_child
 from content_pipeline.services.library_report import LibraryReport, make_report
 from content_pipeline.services.report_file import report_path, stale_since, write_report
@@ -26,13 +28,15 @@ LIBRARY_REPORT = "library_report"
 NOTHING_IS_STALE = "nothing_is_stale"
 # Dagster keeps the table with every report; the CSV file holds all rows.
 MOST_ROWS = 50
+MOST_CAUSES = 10
+UNKNOWN = "unknown"  # a cost, while too little was done here to tell
 COLUMNS = {
     "path": "string",
     "standing": "string",
     "why": "string",
     "stale_since": "string",
     "in_sync_at": "string",
-    "expected_cpu_s": "float",
+    "expected_cpu": "string",
     "size_mb": "float",
 }
 # It is made every hour while the daemon runs: one that is older says nothing of today.
@@ -77,7 +81,14 @@ def _made(settings: Settings, key: str) -> LibraryReport:
     manifest = open_in_a_child(settings)
     current_run().reporter.alive()
     seen_before = stale_since(report_path(settings, key))
-    return make_report(settings, library_with_key(key, manifest), manifest, seen_before, datetime.now(UTC))
+    return make_report(settings, _library(settings, key, manifest), manifest, seen_before, datetime.now(UTC))
+
+
+def _library(settings: Settings, key: str, manifest: Manifest) -> Path:
+    """A watched folder has a report even before its first recording; any other is known by its jobs."""
+    watched = (canonical_path(folder) for folder in settings.library.folders)
+    found = next((root for root in watched if library_key(root) == key), None)
+    return library_with_key(key, manifest) if found is None else found
 
 
 def _version(report: LibraryReport) -> str:
@@ -93,28 +104,26 @@ def _metadata(report: LibraryReport, path: Path) -> dict[str, Any]:
         **counts,
         "up_to_date": report.up_to_date,
         "videos": report.videos,
-        **_cost(causes),
+        **(_cost(causes) if report.stale else {}),
         **({"gone": report.gone} if report.gone else {}),
         **({"offline": report.offline} if report.offline else {}),
-        "videos_not_up_to_date": _table(report),
+        **({"videos_not_up_to_date": _table(report)} if report.reported else {}),
         "csv": dg.MetadataValue.path(printable(path)),
         "library": dg.MetadataValue.path(printable(report.library)),
     }
 
 
 def _cost(causes: "pd.DataFrame") -> dict[str, Any]:
-    return {
-        "stale_cpu_s": round(float(causes["cpu_s"].sum()), 1),
-        "stale_wall_s": round(float(causes["wall_s"].sum()), 1),
-        "stale_bytes": int(causes["bytes"].sum()),
-    }
+    known = {f"stale_{name}": causes[name].sum(min_count=1) for name in ("cpu_s", "wall_s")}
+    costs = {name: round(float(total), 1) for name, total in known.items() if total == total}
+    return {**(costs if costs else {"stale_cost": UNKNOWN}), "stale_bytes": int(causes["bytes"].sum())}
 
 
 def _plot(causes: "pd.DataFrame", report: LibraryReport) -> dg.MetadataValue:
     from content_pipeline.media.preview.bars import Bar, draw_bars
 
     bars = [
-        Bar(printable(row.cause), row.videos, f"{counted(row.videos, 'video')}, {row.cpu_s / 60:.1f} min of CPU")
+        Bar(printable(row.cause), row.videos, f"{counted(row.videos, 'video')}, {_seconds(row.cpu_s)} of CPU")
         for row in causes.itertuples()
     ]
     title = f"{len(report.stale)} of {counted(report.videos, 'video')} out of date, by cause"
@@ -132,7 +141,7 @@ def _table(report: LibraryReport) -> dg.TableMetadataValue:
                 "why": printable(row.why),
                 "stale_since": _shown(row.stale_since),
                 "in_sync_at": _shown(row.in_sync_at),
-                "expected_cpu_s": float(row.expected_cpu_s) if row.expected_cpu_s == row.expected_cpu_s else 0.0,
+                "expected_cpu": _seconds(row.expected_cpu_s),
                 "size_mb": round(row.size_bytes / 1e6, 2),
             }
         )
@@ -140,6 +149,12 @@ def _table(report: LibraryReport) -> dg.TableMetadataValue:
     ]
     columns = [dg.TableColumn(name, kind) for name, kind in COLUMNS.items()]
     return dg.MetadataValue.table(records, schema=dg.TableSchema(columns=columns))
+
+
+def _seconds(seconds: float) -> str:
+    if seconds != seconds:
+        return UNKNOWN
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
 def _shown(at: Any) -> str:
@@ -159,11 +174,11 @@ def _check_spec() -> dg.AssetCheckSpec:
 
 
 def _check(report: LibraryReport) -> dg.AssetCheckResult:
-    causes = {row.cause: int(row.videos) for row in report.causes().itertuples()}
+    causes = [f"{counted(row.videos, 'video')}: {printable(row.cause)}" for row in report.causes().itertuples()]
     return dg.AssetCheckResult(
         check_name=NOTHING_IS_STALE,
         passed=not report.stale,
         severity=dg.AssetCheckSeverity.WARN,
-        metadata={"stale": len(report.stale), "causes": dg.MetadataValue.json(causes)},
+        metadata={"stale": len(report.stale), **({"causes": "; ".join(causes[:MOST_CAUSES])} if causes else {})},
         description=None if not report.stale else f"{counted(len(report.stale), 'video')} out of date",
     )

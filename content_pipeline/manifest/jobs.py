@@ -34,7 +34,7 @@ from content_pipeline.manifest.transitions import as_job
 from content_pipeline.manifest.worker_ops import ReportJobs
 
 ID_LENGTH = 26
-RECENT_COSTS = 50
+RECENT_COSTS = 200
 _STATES = {str(state): state for state in State}
 
 
@@ -120,9 +120,12 @@ class Jobs(EnqueueJobs, ClaimJobs, RenewLeases, ReportJobs, OrderJobs, RescueJob
             return staleness.ages_under(connection, folder, kind)
 
     def recent_costs(self) -> Sequence[dict[str, Any]]:
-        """What the last successes cost, stage by stage."""
-        succeeded = sa.select(job_items.c.cost).where(job_items.c.status == State.SUCCEEDED)
-        query = succeeded.order_by(job_items.c.job_id.desc()).limit(RECENT_COSTS)
+        """What the successful attempts of the latest jobs cost, stage by stage.
+
+        Of attempts, not of jobs: a job's own cost is that of its last attempt, which may have reused everything.
+        """
+        succeeded = sa.select(attempts.c.cost).where(attempts.c.outcome == "succeeded")
+        query = succeeded.order_by(attempts.c.job_id.desc(), attempts.c.number.desc()).limit(RECENT_COSTS)
         with self._database.connect() as connection:
             return connection.execute(query).scalars().all()
 

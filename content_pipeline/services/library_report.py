@@ -102,17 +102,25 @@ class LibraryReport(Document):
         table = table.assign(stages=table["stages"].map(" ".join))
         for name in ("in_sync_at", "stale_since"):
             table[name] = pd.to_datetime(table[name], utc=True)
+        for name in ("expected_wall_s", "expected_cpu_s"):  # all of them may be unknown
+            table[name] = pd.to_numeric(table[name])
         order = {str(standing): number for number, standing in enumerate(Standing)}
         ranked = table.assign(rank=table["standing"].map(lambda one: order[str(one)]))
         ranked = ranked.sort_values(["rank", "stale_since", "path"], na_position="last", kind="stable")
         return ranked.drop(columns="rank").reset_index(drop=True)
 
     def causes(self) -> pd.DataFrame:
-        """Of the stale videos: how many there are by cause, and what they would cost together."""
+        """Of the stale videos: how many there are by cause, and what they would cost together, as far as that is known.
+
+        NaN: nothing is known, because too little was done here so far.
+        """
         table = self.table()
         stale = table[table["standing"] == Standing.STALE]
-        known = {"videos": ("path", "count"), "bytes": ("size_bytes", "sum"), "cpu_s": ("expected_cpu_s", "sum")}
-        causes = stale.groupby("cause", sort=False).agg(**known, wall_s=("expected_wall_s", "sum")).reset_index()
+        by_cause = stale.groupby("cause", sort=False)
+        counts = by_cause.agg(videos=("path", "count"), bytes=("size_bytes", "sum"))
+        costs = by_cause[["expected_cpu_s", "expected_wall_s"]].sum(min_count=1)
+        costs = costs.rename(columns={"expected_cpu_s": "cpu_s", "expected_wall_s": "wall_s"})
+        causes = counts.join(costs).reset_index()
         return causes.sort_values("videos", ascending=False, kind="stable").reset_index(drop=True)
 
 

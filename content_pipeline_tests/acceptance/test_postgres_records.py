@@ -183,6 +183,15 @@ class PostgresDev(Dev):
         return found[0] if found else None
 
 
+# The pages that show configuration and text that others wrote: deployment, code locations, the run and its log.
+WHAT_THE_UI_SHOWS = """query($run: ID!) {
+    instance { info runLauncher { name } daemonHealth { allDaemonStatuses { lastHeartbeatErrors { message } } } }
+    workspaceOrError { ... on Workspace { locationEntries { name displayMetadata { key value } } } }
+    runOrError(runId: $run) { ... on Run { runConfigYaml tags { key value } } }
+    logsForRun(runId: $run) { ... on EventConnection { events { __typename ... on MessageEvent { message stepKey } } } }
+}"""
+
+
 def test_dev_works_with_it_and_no_argument_of_a_process_holds_the_password(
     server: postgres.Server, database: str, environment: dict[str, str], library: Path, tmp_path: Path
 ) -> None:
@@ -197,6 +206,9 @@ def test_dev_works_with_it_and_no_argument_of_a_process_holds_the_password(
         assert len(pids) >= 3
         commands = [(Path("/proc") / str(pid) / "cmdline").read_bytes() for pid in pids]
         assert not [command for command in commands if SECRET.encode() in command or ENCODED.encode() in command]
+        shown = json.dumps(dev.graphql(WHAT_THE_UI_SHOWS, run=job.run_id))
+        assert "montage" in shown
+        assert SECRET not in shown and ENCODED not in shown
     finally:
         dev.stop()
         for pid in dev.processes():

@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.defs.asset_errors import asset_errors
-from content_pipeline.defs.assets.common import RENDER_POOL, asset_options, materialized, picture
+from content_pipeline.defs.assets.common import RENDER_POOL, asset_options, listed, materialized, picture, tally
 from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.defs.partitions import LIBRARIES
 from content_pipeline.errors import MissingFile, printable
@@ -82,10 +82,10 @@ def _metadata(library: Path, result: StageResult) -> dict[str, Any]:
         "library": dg.MetadataValue.path(printable(library)),
         "videos": facts["videos"],
         "left_out": facts["left_out"],
-        "left_out_by": dg.MetadataValue.json(facts["left_out_by"]),
+        **tally("left_out_by", facts["left_out_by"]),
         "clips": facts["clips"],
         "best_of_s": round(facts["montage_s"], 3),
-        "notes": dg.MetadataValue.json(list(result.notes)),
+        **listed("notes", result.notes),
     }
     if not facts["clips"]:
         return {**shown, "result": "nothing to show: no best-of was made"}

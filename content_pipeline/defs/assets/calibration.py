@@ -56,7 +56,7 @@ def _metadata(done: Calibrated) -> dict[str, Any]:
         "setting": found.setting,
         "now": found.now.value,
         "target": "none" if found.target is None else f"{found.target.kind} {found.target.amount:g}",
-        "applied": f"no: {done.describe()}" if done.applied is None else "yes",
+        "applied": f"no: {done.why_not}" if done.applied is None else "yes",
         "remarks": "; ".join(found.remarks) if found.remarks else "none",
         "values": _table(found.table),
     }

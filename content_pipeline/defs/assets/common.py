@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,17 @@ def materialized(
         },
     )
     return dg.MaterializeResult(data_version=dg.DataVersion(result.key), check_results=checks)
+
+
+def tally(name: str, counts: Mapping[str, int]) -> dict[str, str]:
+    """How many of each, in words, the most first; nothing where there are none."""
+    shown = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return {name: ", ".join(f"{number} {what.replace('_', ' ')}" for what, number in shown)} if counts else {}
+
+
+def listed(name: str, sentences: Sequence[str]) -> dict[str, str]:
+    """Remarks in one entry; nothing where there are none."""
+    return {name: " ".join(printable(one) for one in sentences)} if sentences else {}
 
 
 def picture(name: str, path: Path, alt: str) -> dict[str, dg.MetadataValue]:

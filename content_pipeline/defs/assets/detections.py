@@ -4,7 +4,7 @@ from typing import Any
 import dagster as dg
 
 from content_pipeline.defs.asset_errors import asset_errors
-from content_pipeline.defs.assets.common import asset_options, materialized, picture
+from content_pipeline.defs.assets.common import asset_options, materialized, picture, tally
 from content_pipeline.defs.checks import check_spec
 from content_pipeline.settings import Settings
 from content_pipeline.stages.detections import DetectionsResult
@@ -39,7 +39,7 @@ def _metadata(made: DetectionsResult) -> dict[str, Any]:
         "highlights": artifact.facts["highlights"],
         "highlight_s": round(artifact.facts["highlight_s"], 3),
         "candidates": artifact.facts["candidates"],
-        "dropped": dg.MetadataValue.json(dict(dropped)),
+        **tally("dropped", dropped),
         "spans": dg.MetadataValue.table(
             [
                 dg.TableRecord({name: round(item[name], 3) for name in ("start_s", "end_s", "score")})

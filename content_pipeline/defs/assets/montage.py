@@ -4,7 +4,7 @@ import dagster as dg
 
 from content_pipeline.dagster_runtime import records
 from content_pipeline.defs.asset_errors import asset_errors
-from content_pipeline.defs.assets.common import RENDER_POOL, asset_options, materialized, picture
+from content_pipeline.defs.assets.common import RENDER_POOL, asset_options, listed, materialized, picture
 from content_pipeline.defs.checks import check_montage, montage_checks
 from content_pipeline.errors import printable
 from content_pipeline.library.recipe import recipe_of
@@ -40,7 +40,7 @@ def build(settings: Settings) -> dg.AssetsDefinition:
 def _metadata(result: StageResult) -> dict[str, Any]:
     facts = result.artifact.facts
     shown: dict[str, Any] = {"clips": facts["clips"], "montage_s": round(facts["montage_s"], 3)}
-    notes = {"notes": dg.MetadataValue.json(list(result.notes))} if result.notes else {}
+    notes = listed("notes", result.notes)
     if not facts["clips"]:
         return {"result": "no highlights: no montage was made", **shown, **notes}
     return {

@@ -57,9 +57,13 @@ class Calibrated:
     def describe(self) -> str:
         if self.applied is not None:
             return f"{self.applied.name} {self.applied.value:g}"
+        return f"{self.why_not}: nothing was applied"
+
+    @property
+    def why_not(self) -> str:
+        """Why nothing was applied."""
         found = self.document
-        why = "no target is set" if found.target is None else "; ".join(found.remarks)
-        return f"{why}: nothing was applied"
+        return "no target is set" if found.target is None else "; ".join(found.remarks)
 
 
 class CalibrationHandler:
