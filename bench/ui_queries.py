@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import dagster as dg
 import dagster_webserver
 from dagster._core.remote_origin import InProcessCodeLocationOrigin
-from dagster._core.test_utils import InProcessTestWorkspaceLoadTarget
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster_graphql.test.utils import execute_dagster_graphql
 
 from content_pipeline.dagster_runtime.private_api import MODULE
@@ -47,7 +47,7 @@ PAGES = (
 def seconds_of_pages(instance: dg.DagsterInstance) -> dict[str, float]:
     """The fastest of some tries of each page's query, through the resolvers that the webserver calls."""
     here = InProcessCodeLocationOrigin(LoadableTargetOrigin(module_name=MODULE), location_name="content_pipeline")
-    with WorkspaceProcessContext(instance, InProcessTestWorkspaceLoadTarget(here)) as process:
+    with WorkspaceProcessContext(instance, InProcessWorkspaceLoadTarget(here)) as process:
         return {page.name: min(_tries(process, page)) for page in PAGES}
 
 

@@ -10,8 +10,9 @@ import dagster as dg
 import pytest
 from dagster._core.events import StepMaterializationData
 from dagster._core.remote_origin import InProcessCodeLocationOrigin
-from dagster._core.test_utils import InProcessTestWorkspaceLoadTarget, create_test_daemon_workspace_context
+from dagster._core.test_utils import create_test_daemon_workspace_context
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 
 from content_pipeline.dagster_runtime.instance import open_instance
@@ -51,7 +52,7 @@ def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
 def daemon_tick(instance: dg.DagsterInstance) -> Iterator[Tick]:
     """One look of Dagster's daemon at all backfills."""
     here = InProcessCodeLocationOrigin(LoadableTargetOrigin(module_name=MODULE), location_name="content_pipeline")
-    with create_test_daemon_workspace_context(InProcessTestWorkspaceLoadTarget(here), instance) as context:
+    with create_test_daemon_workspace_context(InProcessWorkspaceLoadTarget(here), instance) as context:
 
         def tick() -> None:
             errors = [error for error in execute_backfill_iteration(context, logging.getLogger("daemon")) if error]
