@@ -31,7 +31,7 @@ def adopt(instance: dg.DagsterInstance, launch_queue: LaunchQueue) -> int:
     runs = instance.get_runs(dg.RunsFilter(statuses=launched, updated_before=before))
     known = launch_queue.run_ids()
     missing = [run for run in runs if run.run_id not in known and _belongs_to(launch_queue, run)]
-    for run in missing:
+    for run in reversed(missing):  # Dagster names the latest first
         enqueue(instance, launch_queue, run)
         if run.status is dg.DagsterRunStatus.CANCELING:
             launch_queue.ask_to_stop(run.run_id)
