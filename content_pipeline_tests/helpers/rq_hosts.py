@@ -33,12 +33,16 @@ class RqProject(LaunchedProject):
         self.workers: list[subprocess.Popen[bytes]] = []
         self.set(DB=database_url, DAGSTER_STORAGE="postgres", LAUNCHER__ENGINE="rq", REDIS_URL=valkey.url, WORKERS="1")
 
-    @property
-    def launcher(self) -> RqRunLauncher:
+    @contextlib.contextmanager
+    def launcher(self) -> Iterator[RqRunLauncher]:
         with self.instance() as instance:
             found = launcher_of(instance)
             assert isinstance(found, RqRunLauncher)
-            return found
+            yield found
+
+    def terminate(self, run_id: str) -> bool:
+        with self.launcher() as launcher:
+            return launcher.terminate(run_id)
 
     def start_worker(self, *flags: str, prefix: tuple[str, ...] = (), **settings: str) -> subprocess.Popen[bytes]:
         given = {f"CONTENT_AI_{name}": value for name, value in settings.items()}
