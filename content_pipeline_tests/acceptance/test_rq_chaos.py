@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.errors import EnvironmentalError
 from content_pipeline.launchers.reconcile import reconcile
 from content_pipeline.manifest.lifecycle import State
@@ -40,8 +41,9 @@ SETTINGS = {"QUEUE__HEARTBEAT_S": "1", "QUEUE__LEASE_S": "10", "QUEUE__GIVE_UP_S
 class Attacked:
     """The workers of two hosts, each started again when it was killed, as a service manager does."""
 
-    def __init__(self, project: RqProject, machines: tuple[Host, ...]) -> None:
+    def __init__(self, project: RqProject, machines: tuple[Host, ...], share_state: bool) -> None:
         self.project = project
+        self._share_state = share_state
         self.chance = random.Random(7)
         self.kills = 0
         self._places = [host for host in machines for _ in range(WORKERS_A_HOST)]
@@ -58,12 +60,22 @@ class Attacked:
         with (self.project.folder / f"worker-{place}.log").open("ab") as log:
             return subprocess.Popen(
                 command,
-                env={**os.environ, "TMPDIR": str(host.temp)},
+                env={**os.environ, "TMPDIR": str(host.temp), "CONTENT_AI_STATE_DIR": str(self.state_of(host))},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
+
+    def state_of(self, host: Host) -> Path:
+        return self.project.state if self._share_state else host.temp / "state"
+
+    def drafts(self) -> list[Path]:
+        """What was begun in a state folder, and is left after those of the dead were removed."""
+        folders = {self.state_of(host) / "artifacts" for host in self._places}
+        for folder in folders:
+            ArtifactStore(folder).sweep(older_than_s=0.0)
+        return [draft for folder in folders for draft in (folder / ".drafts").glob("*")]
 
     def kill_one(self) -> None:
         chosen = self._workers[self.chance.choice(sorted(self._workers))]
@@ -100,14 +112,19 @@ def server() -> Iterator[postgres.Server]:
 
 
 @pytest.mark.timeout(3600)
+@pytest.mark.parametrize("share_state", by_size([False], [True, False]), ids=lambda share: f"shared-state-{share}")
 def test_kills_on_two_hosts_and_restarts_of_both_servers_lose_nothing_and_repeat_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, samples_folder: Path, server: postgres.Server
+    share_state: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    samples_folder: Path,
+    server: postgres.Server,
 ) -> None:
     with hosts(("host-a", "host-b"), tmp_path) as machines, valkey_server(machines.address) as valkey:
         project = RqProject(tmp_path / "project", monkeypatch, server.url(server.create()), valkey)
         project.set(**SETTINGS)
         _add_recordings(project, samples_folder)
-        attacked = Attacked(project, machines.hosts)
+        attacked = Attacked(project, machines.hosts, share_state)
         began_s = time.monotonic()
         try:
             _attack(attacked, server)
@@ -115,7 +132,7 @@ def test_kills_on_two_hosts_and_restarts_of_both_servers_lose_nothing_and_repeat
         finally:
             codes = attacked.end()
         _report(attacked, machines.is_separate, time.monotonic() - began_s)
-        _verify(project, codes)
+        _verify(attacked, codes)
 
 
 def _add_recordings(project: RqProject, samples_folder: Path) -> None:
@@ -173,14 +190,16 @@ def _settle(attacked: Attacked) -> None:
 
 def _report(attacked: Attacked, separate: bool, seconds: float) -> None:
     manifest = attacked.project.manifest
-    outcomes = [one.outcome for job in manifest.jobs.list() for one in manifest.jobs.attempts(job.job_id)]
+    attempts = [one for job in manifest.jobs.list() for one in manifest.jobs.attempts(job.job_id)]
+    outcomes = [one.outcome if one.error_code is None else f"{one.outcome} ({one.error_code})" for one in attempts]
     figures = {outcome: outcomes.count(outcome) for outcome in sorted(set(map(str, outcomes)))}
     kind = "namespaces" if separate else "plain processes"
     text = f"{VIDEOS} videos, {attacked.kills} kills in {seconds:.0f} s on hosts that are {kind}; attempts: {figures}"
     (attacked.project.folder / "figures.txt").write_text(text)
 
 
-def _verify(project: RqProject, codes: list[int]) -> None:
+def _verify(attacked: Attacked, codes: list[int]) -> None:
+    project = attacked.project
     assert set(codes) <= {0, -signal.SIGTERM}, "workers that are asked to stop end well, or had not begun"
     assert "Traceback" not in project.logs(), project.logs()
     assert set(project.successes().values()) == {1}, project.successes()
@@ -189,6 +208,6 @@ def _verify(project: RqProject, codes: list[int]) -> None:
         [sys.executable, "-m", "content_pipeline.cli", "queue", "check", "--json"], capture_output=True, text=True
     )
     assert json.loads(checked.stdout)["violations"] == [], checked.stdout
-    assert list((project.state / "artifacts" / ".drafts").glob("*")) == []
+    assert attacked.drafts() == []
     assert [path.name for path in project.output.iterdir() if path.name.startswith(".")] == []
     assert project.open_runs() == [] and project.announced() == []

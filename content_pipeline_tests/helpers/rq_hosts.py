@@ -84,7 +84,7 @@ class RqProject(LaunchedProject):
 
     def announced(self) -> list[str]:
         client = self.valkey.client
-        return [run_id for key in client.keys("rq:queue:content-ai:*") for run_id in client.lrange(key, 0, -1)]
+        return [str(run_id) for key in client.keys("rq:queue:content-ai:*") for run_id in client.lrange(key, 0, -1)]
 
     def kill_worker(self, worker: subprocess.Popen[bytes]) -> None:
         """The worker alone: its children die with it."""

@@ -1,6 +1,6 @@
 """The worker of a host under RQ: takes announced runs, forks a warm child for each, and brings back what died.
 
-Each round it does five things, and none of them waits for the others: Redis or Postgres may be away at any moment,
+Each round it does several things, and none of them waits for the others: Redis or Postgres may be away at any moment,
 while children work on and keep their leases. Killed, it leaves leases that run out; whoever lives, on whichever host,
 brings its jobs back and announces its runs again.
 """
@@ -35,6 +35,7 @@ from content_pipeline.settings import Settings
 
 RENEW_S = 1.0
 BRING_BACK_S = 5.0
+SWEEP_S = 60.0
 SHORT_WAIT_S = 1
 ASK_AGAIN_S = 2.0  # after Redis or the database did not answer
 MOST_TOLD = 1000
@@ -66,7 +67,6 @@ class RqWorker(RunWorker):
         """Until drained."""
         self._take_signals()
         self._load()
-        self._sweep()
         try:
             while not self._is_done():
                 self._tick()
@@ -87,6 +87,7 @@ class RqWorker(RunWorker):
         self._every(RENEW_S, self._renew)
         self._every(LOOK_FOR_TERMINATED_S, self._stop_terminated)
         self._every(BRING_BACK_S, self._bring_back)
+        self._every(SWEEP_S, self._sweep)
         self._every(0.0, self._take)
         self._try(self._executor.poll)
 
