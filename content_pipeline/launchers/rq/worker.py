@@ -35,6 +35,7 @@ from content_pipeline.settings import Settings
 
 RENEW_S = 1.0
 BRING_BACK_S = 5.0
+ON_ITS_WAY_S = 2.0  # not long: what is announced twice costs next to nothing
 SWEEP_S = 60.0
 SHORT_WAIT_S = 1
 ASK_AGAIN_S = 2.0  # after Redis or the database did not answer
@@ -126,7 +127,7 @@ class RqWorker(RunWorker):
         """Jobs whose worker is gone, and runs of which nobody knows any more; any number of processes may do it."""
         rescue_orphans(self._manifest)
         with open_instance(self._settings) as instance:
-            adopt(instance, self._queue(instance))
+            adopt(instance, self._queue(instance), ON_ITS_WAY_S)
 
     def _queue(self, instance: dg.DagsterInstance) -> RqLaunchQueue:
         return RqLaunchQueue(instance, self._manifest, self._server)
