@@ -212,6 +212,13 @@ class DatabaseReadOnly(DatabaseAway):
     hint = "The server is a standby, or was made read-only: let `db` name the primary. The work goes on when it writes."
 
 
+class RedisAway(EnvironmentalError):
+    code = "redis_away"
+    hint = (
+        "Start Redis (or Valkey) again, or correct `redis_url`; runs that were launched wait, and go on by themselves."
+    )
+
+
 class LibraryOffline(EnvironmentalError):
     code = "library_offline"
     hint = "Mount the folder again; the work continues where it stopped."

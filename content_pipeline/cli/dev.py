@@ -47,6 +47,8 @@ def dev(
     from content_pipeline.dagster_runtime.instance import dagster_home
 
     home = dagster_home(settings)
+    if settings.launcher.engine == "rq":
+        _expect_redis(settings)
     environment = {
         **os.environ,
         **_environment(settings, watched, config_file, assignments),
@@ -60,6 +62,8 @@ def dev(
     print_result(f"State:    {settings.state_dir.absolute()}")
     print_result(f"Output:   {settings.output_dir.absolute()}")
     print_result(f"Watching: {', '.join(map(str, settings.library.folders)) or 'no folder (use --watch FOLDER)'}")
+    if settings.launcher.engine == "rq":
+        print_result(f"Workers:  those of any host at {settings.redis_url}; start `content-ai worker` on each")
     print_result(f"UI:       http://{host}:{port}   (Ctrl-C stops it)")
     for folder in settings.library.folders:
         if not folder.is_dir():
@@ -67,6 +71,19 @@ def dev(
     sys.stdout.flush()
     address = f"http://{host}:{port}"
     return _Services(commands, environment).watch(_SettingsFile(config_file, environment, address), home)
+
+
+def _expect_redis(settings: Settings) -> None:
+    """Said now, and not by a run that waits: Redis cannot be reached, or Dagster's home names another launcher."""
+    from content_pipeline.dagster_runtime.instance import open_instance
+    from content_pipeline.launchers.configured_launcher import expect_engine
+    from content_pipeline.launchers.queue_launcher import launcher_of
+    from content_pipeline.launchers.rq.redis_server import RedisServer, require_postgres
+
+    require_postgres(settings)
+    RedisServer(settings).expect()
+    with open_instance(settings) as instance:
+        expect_engine(settings, launcher_of(instance))
 
 
 def _environment(

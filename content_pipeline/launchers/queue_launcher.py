@@ -45,7 +45,7 @@ from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, load
 from content_pipeline.settings.run_overrides import RunOverrides
 from content_pipeline.settings.value_types import expand_home
 
-DB_VARIABLE = f"{ENV_PREFIX}DB"
+SECRET_VARIABLES = frozenset({f"{ENV_PREFIX}DB", f"{ENV_PREFIX}REDIS_URL"})  # they may hold a password
 EXECUTED_BEFORE = "another worker, before"
 
 
@@ -95,7 +95,7 @@ class QueueRunLauncher(RunLauncher):
             return False
         if run.status is not dg.DagsterRunStatus.CANCELING:
             self._instance.report_run_canceling(run)
-        if self.launch_queue.get(run_id) is None and self._is_elsewhere(run):
+        if self._is_elsewhere(run):
             self._terminate_elsewhere(run)
             return True
         if self.launch_queue.get(run_id) is None:
@@ -106,6 +106,8 @@ class QueueRunLauncher(RunLauncher):
 
     def _is_elsewhere(self, run: dg.DagsterRun) -> bool:
         """Whether a run executes itself, or was launched by another host."""
+        if self.launch_queue.get(run.run_id) is not None:
+            return False
         return owner_of(run.tags) is not None or queue_of(run.tags) not in (None, self.launch_queue.id)
 
     def _terminate_elsewhere(self, run: dg.DagsterRun) -> None:
@@ -121,7 +123,7 @@ class QueueRunLauncher(RunLauncher):
             return
         tag = job_tag_of(run.tags)
         if tag is not None:
-            _cancel_waiting(parse_job_tag(tag)[0], manifest)
+            cancel_waiting(parse_job_tag(tag)[0], manifest)
         self._instance.report_run_canceled(run, "No process executes this run.")
 
     # --- looking
@@ -168,11 +170,12 @@ def launcher_of(instance: dg.DagsterInstance) -> QueueRunLauncher | None:
 
 def enqueue(instance: dg.DagsterInstance, launch_queue: LaunchQueue, run: dg.DagsterRun) -> None:
     """Put a run into a launch queue. Dagster's records say which: whoever has another queue leaves the run alone."""
-    instance.add_run_tags(run.run_id, {QUEUE_TAG: launch_queue.id})
+    if queue_of(run.tags) != launch_queue.id:
+        instance.add_run_tags(run.run_id, {QUEUE_TAG: launch_queue.id})
     launch_queue.add(launch_of(run))
 
 
-def _cancel_waiting(job_id: str, manifest: Manifest) -> None:
+def cancel_waiting(job_id: str, manifest: Manifest) -> None:
     """A run that is terminated before anybody works on it takes its job along, unless that is another run's by now."""
     with contextlib.suppress(UnknownJob):
         if manifest.jobs.get(job_id).status in CLAIMABLE:
@@ -188,7 +191,9 @@ def launched_runs(instance: dg.DagsterInstance) -> frozenset[str]:
 def launch_of(run: dg.DagsterRun) -> Launch:
     """Settings reach the worker the way they reached the process that launches; the password does not."""
     environment = {
-        name: value for name, value in os.environ.items() if name.startswith(ENV_PREFIX) and name != DB_VARIABLE
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(ENV_PREFIX) and name not in SECRET_VARIABLES
     }
     config = expand_home(Path(environment.get(f"{ENV_PREFIX}CONFIG", CONFIG_FILE_NAME))).absolute()
     if config.exists():

@@ -9,6 +9,7 @@ from content_pipeline.dagster_runtime.manifest_rebuild import rebuild
 from content_pipeline.execution.manifest_identity import database_of
 from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.launchers.abandoned_runs import UNFINISHED, adopt, close_abandoned
+from content_pipeline.launchers.configured_launcher import expect_engine
 from content_pipeline.launchers.launch_queue import has_work_for
 from content_pipeline.launchers.queue_launcher import QueueRunLauncher, launcher_of
 from content_pipeline.manifest.open import open_manifest
@@ -23,6 +24,7 @@ def reconcile(settings: Settings, instance: dg.DagsterInstance) -> dict[str, int
     manifest = open_manifest(settings)
     rescued = rescue_orphans(manifest)
     launcher = launcher_of(instance)
+    expect_engine(settings, launcher)
     # With our launcher one that was started goes on with another worker; one that never was would only be in the way.
     # Under Dagster's own launcher nobody goes on with a run: its job gets another.
     ended = [*UNFINISHED, dg.DagsterRunStatus.CANCELING] if launcher is None else [dg.DagsterRunStatus.NOT_STARTED]

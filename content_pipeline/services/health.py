@@ -49,6 +49,8 @@ def examine(settings: Settings, recording: Path | None = None) -> HealthDocument
         "manifest": _manifest,
         "dagster": _dagster,
     }
+    if settings.launcher.engine == "rq":
+        checks["redis"] = _redis
     if recording is not None:
         checks["energy"] = lambda given: _energy(recording, given)
     for name, check in checks.items():
@@ -132,3 +134,18 @@ def _dagster(settings: Settings) -> tuple[Judgement, str]:
     if not has_dagster_records(settings):
         return "ok", f"{dagster.__version__}, no records yet; `content-ai process` makes them"
     return "ok", f"{dagster.__version__}, {examine_home(settings)}"
+
+
+def _redis(settings: Settings) -> tuple[Judgement, str]:
+    from content_pipeline.launchers.rq.announcements import Announcements
+    from content_pipeline.launchers.rq.redis_server import RedisServer, require_postgres
+    from content_pipeline.launchers.rq.registration import has_registered_workers
+
+    require_postgres(settings)
+    server = RedisServer(settings)
+    server.expect()
+    announcements = Announcements(server)
+    waiting = f"{settings.redis_url}, {counted(announcements.count(), 'run')} waiting"
+    if has_registered_workers(server, announcements.queues):
+        return "ok", waiting
+    return "warning", f"{waiting}, and no worker: start `content-ai worker` on a host"

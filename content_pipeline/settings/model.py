@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from content_pipeline.settings.database_url import DatabaseUrl
+from content_pipeline.settings.redis_url import RedisUrl
 from content_pipeline.settings.value_types import (
     Margin,
     PositiveSeconds,
@@ -246,6 +247,16 @@ class ScheduleSettings(Group):
     )
 
 
+class LauncherSettings(Group):
+    """How the runs that Dagster launches reach the workers."""
+
+    engine: Literal["local", "rq"] = Field(
+        "local",
+        description="`local` (workers of this machine, started when they are needed) or `rq`: workers of any machine, "
+        "reached through the Redis that `redis_url` names. `rq` needs `db` and `dagster_storage` in Postgres.",
+    )
+
+
 class LimitSettings(Group):
     """What a file may ask of this machine."""
 
@@ -269,6 +280,11 @@ class Settings(Group):
         description="Where Dagster keeps its runs and events: `sqlite` (files in its home, by default in the state "
         "folder), or `postgres`: the database that `db` names, in a schema of its own.",
     )
+    redis_url: Annotated[RedisUrl | None, BeforeValidator(nothing)] = Field(
+        None,
+        description='Redis or Valkey server through which workers hear of runs (`launcher.engine = "rq"`), such as '
+        "`redis://:password@host:6379/0`; its password is never shown.",
+    )
     output_dir: UserPath = Field(Path("output"), description="Folder of the montages.")
     workers: int | None = Field(
         None, ge=1, le=1024, description="Videos processed at the same time; by default one per core."
@@ -284,6 +300,7 @@ class Settings(Group):
     queue: QueueSettings = QueueSettings()
     schedule: ScheduleSettings = ScheduleSettings()
     limits: LimitSettings = LimitSettings()
+    launcher: LauncherSettings = LauncherSettings()
 
     def digest(self, stage: StageName) -> str:
         """Digest of the values this stage reads."""

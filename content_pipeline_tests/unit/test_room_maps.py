@@ -11,7 +11,16 @@ PACKAGE = Path(content_pipeline.__file__).parent
 ROOMS = [path.parent for name in ("media", "system") for path in sorted((PACKAGE / name).rglob("__init__.py"))]
 ROOMS += [
     PACKAGE / name
-    for name in ("execution", "launchers", "launchers/local", "dagster_runtime", "services", "cli", "defs/sensors")
+    for name in (
+        "execution",
+        "launchers",
+        "launchers/local",
+        "launchers/rq",
+        "dagster_runtime",
+        "services",
+        "cli",
+        "defs/sensors",
+    )
 ]
 
 

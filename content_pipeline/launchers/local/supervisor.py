@@ -14,57 +14,35 @@ import contextlib
 import importlib
 import logging
 import os
-import signal
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
-from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.dagster_runtime.instance import dagster_home, open_instance
 from content_pipeline.dagster_runtime.runs import Compose, DagsterRuns
 from content_pipeline.errors import BadSettings, EnvironmentalError, PipelineError, printable
-from content_pipeline.execution.active_job import ActiveJob
-from content_pipeline.execution.admission import Admission, Admitted, Decision, NotYet, UnderWay
-from content_pipeline.execution.assignment import Assignment, log_path
-from content_pipeline.execution.job_executor import JobExecutor
-from content_pipeline.execution.job_kinds import handler_of_launch
-from content_pipeline.execution.job_kinds.handler import Refused, is_whole
-from content_pipeline.execution.job_settings import JobSettings, settings_of
+from content_pipeline.execution.admission import NotYet, UnderWay
+from content_pipeline.execution.job_kinds.handler import Refused
 from content_pipeline.execution.launch import Launch
 from content_pipeline.execution.manifest_identity import database_of, manifest_identity
 from content_pipeline.execution.names import parse_job_tag
-from content_pipeline.execution.outcome import NullWatcher, Outcome, Watcher
+from content_pipeline.execution.outcome import NullWatcher, Watcher
 from content_pipeline.execution.rescue import Moment, rescue_orphans
 from content_pipeline.execution.runs import MakeRuns
-from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
 from content_pipeline.launchers.abandoned_runs import adopt
 from content_pipeline.launchers.launch_queue import LaunchQueue, has_work_for
 from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
 from content_pipeline.launchers.local.run_launcher import IDLE_S, build, drain_supervisor, is_outdated
 from content_pipeline.launchers.local.supervisor_lock import SupervisorInfo, SupervisorLock
+from content_pipeline.launchers.run_worker import ELSEWHERE, LOOK_FOR_TERMINATED_S, Ready, RunWorker
 from content_pipeline.manifest.job_filter import JobFilter
-from content_pipeline.manifest.lifecycle import State
-from content_pipeline.manifest.model import Job
-from content_pipeline.manifest.open import open_manifest
 from content_pipeline.settings import Settings, load
 
 DEFINITIONS = "content_pipeline.definitions"  # by name, as Dagster loads it: it is composed of what is above launchers
-ELSEWHERE = "this very run is being executed by another process, which has the lease of its job"
 ASK_AGAIN_S = 1.0
-LOOK_FOR_TERMINATED_S = 5.0
 HAND_OVER_S = 5.0
-WARN_AGAIN_S = 3600.0
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A launch that was admitted: its job, and what it is made with."""
-
-    job: Job | None
-    settings: Settings
 
 
 @dataclass
@@ -74,33 +52,24 @@ class _Waiting:
     why: str | None = None  # as its run was last told
 
 
-class Supervisor:
+class Supervisor(RunWorker):
     """`idle_s`: how long to stay without work; None means for ever."""
 
     def __init__(
         self, home: Path, settings: Settings, make_runs: MakeRuns, watcher: Watcher, idle_s: float | None
     ) -> None:
+        super().__init__(settings, make_runs, watcher)
         self._launch_queue: LaunchQueue = FolderLaunchQueue(home)
         self._lock = SupervisorLock(home)
         self._database = database_of(settings)
-        self._settings = settings
         self._idle_s = idle_s
-        self._manifest = open_manifest(settings, retry_s=settings.queue.give_up_s)
-        self._runs = make_runs(settings)
-        self._watcher = watcher
-        self._executor = JobExecutor(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)
-        self._of_jobs = JobSettings(make_runs)
         self._waiting: dict[str, _Waiting] = {}
-        self._started: dict[str, Launch] = {}
         self._busy_s = time.monotonic()
-        self._warned = "", 0.0
         self._looked_for_terminated = Moment()
-        self._drain_by_s: float | None = None
 
     def serve(self, in_place_of_another: bool = False) -> bool:
         """Until drained or idle; False when another supervisor lives, and does not give way."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._asked_to_drain)
+        self._take_signals()
         info = SupervisorInfo(
             worker=self._executor.id,
             pid=os.getpid(),
@@ -121,17 +90,14 @@ class Supervisor:
                 return True
 
     def _work(self) -> None:
-        warm(HEAVY)
-        self._of_jobs.runs_with(self._settings)
-        keep_shared()
+        self._load()
         self._take_over()
         self._busy_s = time.monotonic()
         try:
             while not self._is_done():
                 self._tick()
         finally:
-            for active in self._executor.drain():
-                self._watcher.ended(active.outcome("pending", note="handed over"))
+            self._drain()
             self._sweep()
 
     def _tick(self) -> None:
@@ -145,19 +111,6 @@ class Supervisor:
         except EnvironmentalError as error:
             self._warn(f"{error} {error.hint}")
             time.sleep(ASK_AGAIN_S)
-
-    def _warn(self, what: str) -> None:
-        """Said once, and again an hour later: what lasts must not fill the disk with its log."""
-        now_s, (before, since_s) = time.monotonic(), self._warned
-        if what == before and now_s - since_s < WARN_AGAIN_S:
-            return
-        self._warned = what, now_s
-        logging.getLogger(__name__).warning(what)
-
-    def _asked_to_drain(self, _number: int, _frame: FrameType | None) -> None:
-        """No new work; what runs may end. Asked twice, it is given back at once."""
-        again = self._drain_by_s is not None
-        self._drain_by_s = time.monotonic() + (0.0 if again else self._settings.queue.grace_s)
 
     def _is_done(self) -> bool:
         now_s = time.monotonic()
@@ -178,9 +131,6 @@ class Supervisor:
         self._sweep()
         with open_instance(self._settings) as instance:
             adopt(instance, self._launch_queue)
-
-    def _sweep(self) -> None:
-        ArtifactStore(self._settings.state_dir.absolute() / "artifacts").sweep()
 
     def _take_in(self) -> None:
         for run_id in self._launch_queue.run_ids() - self._waiting.keys() - self._started.keys():
@@ -214,32 +164,14 @@ class Supervisor:
         match self._decide(launch):
             case NotYet(why):
                 self._put_off(one, why)
-            case Refused(why, needless):
+            case UnderWay():
+                self._put_off(one, ELSEWHERE)
+            case Refused() as refused:
                 del self._waiting[launch.run_id]
-                self._end(launch.run_id, f"Nothing to do: {why}." if needless else f"Refused: {why}.", needless)
+                self._refuse(launch.run_id, refused)
             case Ready(job, settings):
                 del self._waiting[launch.run_id]
                 self._start(launch, job, settings)
-
-    def _decide(self, launch: Launch) -> Ready | Refused | NotYet:
-        """Whether a launch can be executed now. One that cannot be understood must not stop the others."""
-        try:
-            settings = self._settings_of(launch)
-            decision = self._executor.with_database_retry(lambda: self._admit(launch, settings))
-        except EnvironmentalError as error:
-            return NotYet(str(error))
-        except PipelineError as error:
-            return Refused(f"{error} {error.hint}")
-        except Exception as error:
-            logging.getLogger(__name__).exception("launch %s", launch)
-            return Refused(f"{type(error).__name__}: {error}")
-        if isinstance(decision, Admitted):
-            return Ready(decision.job, settings_of(decision.job, settings))
-        return NotYet(ELSEWHERE) if isinstance(decision, UnderWay) else decision
-
-    def _admit(self, launch: Launch, settings: Settings) -> Decision:
-        config_hash_of = partial(self._of_jobs.hash_of, settings=settings)
-        return Admission(self._manifest, self._executor.id, settings, config_hash_of).admit(launch)
 
     def _settings_of(self, launch: Launch) -> Settings:
         """As they are now where the run was launched: an edited settings file counts from the next run on."""
@@ -259,26 +191,11 @@ class Supervisor:
             )
         return settings.model_copy(update=places)
 
-    def _start(self, launch: Launch, job: Job | None, settings: Settings) -> None:
-        log, handler = log_path(settings, f"run-{launch.run_id}"), handler_of_launch(launch)
-        assignment = Assignment(
-            name=launch.run_id,
-            subject=Path(launch.job_name if job is None else job.subject),
-            job=job,
-            run_id=launch.run_id,
-            partition_key=launch.partition_key,
-            cores=self._cores(),
-            whole=handler is None or is_whole(handler, launch),
-        )
-        pid = self._executor.start(assignment, settings, self._of_jobs.runs_with(settings), log)
-        started = replace(launch, worker=self._executor.id, pid=pid, log=str(log))
-        self._launch_queue.add(started, durable=False)  # after a power cut nobody executes it
-        self._started[launch.run_id] = started
+    def _number_waiting(self) -> int:
+        return len(self._waiting)
 
-    def _cores(self) -> int:
-        """How many cores a child may use: all of them when nothing else is to be done."""
-        slots = self._settings.worker_count
-        return max(1, slots // min(slots, len(self._executor.active) + len(self._waiting) + 1))
+    def _has_started(self, launch: Launch) -> None:
+        self._launch_queue.add(launch, durable=False)  # after a power cut nobody executes it
 
     # --- ending
 
@@ -298,23 +215,11 @@ class Supervisor:
                 self._manifest.jobs.cancel(JobFilter(job_ids=[job_id], if_possible=True))
             self._end(run_id, "Terminated before a worker took it.", cancelled=True)
 
-    def _ended(self, active: ActiveJob, outcome: Outcome) -> None:
-        report, run_id = active.report, active.name
-        if report.ended is not None or ((report.failure or report.outdated) and not active.lease_lost):
-            self._launch_queue.remove(run_id)  # the child has ended the run
-        elif outcome.status == State.PENDING and not active.is_stopped:
-            self._runs.note(run_id, f"{outcome.error}. The run continues in another process.")
-            self._waiting[run_id] = _Waiting(self._started[run_id])
-        else:
-            why = outcome.error if outcome.error is not None else "The worker process had to be killed."
-            self._end(run_id, why, cancelled=active.is_stopped)
-        del self._started[run_id]
-        self._watcher.ended(outcome)
-
-    def _end(self, run_id: str, why: str, cancelled: bool = False) -> None:
-        end = self._runs.end_as_cancelled if cancelled else self._runs.end_as_failed
-        end(run_id, why)
+    def _has_ended(self, run_id: str) -> None:
         self._launch_queue.remove(run_id)
+
+    def _goes_on(self, launch: Launch) -> None:
+        self._waiting[launch.run_id] = _Waiting(launch)
 
 
 def main() -> int:
