@@ -212,6 +212,14 @@ class DatabaseReadOnly(DatabaseAway):
     hint = "The server is a standby, or was made read-only: let `db` name the primary. The work goes on when it writes."
 
 
+class DatabasePermission(EnvironmentalError):
+    code = "database_permission"
+    hint = (
+        "The database role lacks a right: deploy/postgres-roles.sql grants what workers and readers need. Tables are "
+        "made by the owner's role, with `content-ai database upgrade`; `content-ai doctor` says what a role may do."
+    )
+
+
 class LibraryOffline(EnvironmentalError):
     code = "library_offline"
     hint = "Mount the folder again; the work continues where it stopped."

@@ -20,6 +20,7 @@ from content_pipeline.manifest.counts import write_counts
 from content_pipeline.manifest.database_errors import first_line, name_failure
 from content_pipeline.manifest.database_owner import Holds, damaged, look_at_file, look_at_schema
 from content_pipeline.manifest.postgres import postgres_engine
+from content_pipeline.manifest.postgres_schema import ManifestSchema
 from content_pipeline.manifest.sqlite import (
     BUSY_TIMEOUT_MS,
     FileIdentity,
@@ -55,6 +56,8 @@ def open_engine(url: DatabaseUrl | str, access: Access = Access.MAKE) -> sa.Engi
         engine = read_only_engine(parsed) if reads else sqlite_engine(parsed, make_folder=access is Access.MAKE)
     else:
         engine = postgres_engine(parsed, pool_pre_ping=True)
+        schema = _schemas[engine] = ManifestSchema(parsed)
+        sa.event.listen(engine, "connect", schema.set_up)
     _engines.add(engine)
     _access[engine] = access
     _open(engine)
@@ -84,6 +87,7 @@ def parsed_url(url: DatabaseUrl | str) -> sa.URL:
 _engines: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
 _files: weakref.WeakKeyDictionary[sa.Engine, FileIdentity] = weakref.WeakKeyDictionary()
 _access: weakref.WeakKeyDictionary[sa.Engine, Access] = weakref.WeakKeyDictionary()
+_schemas: weakref.WeakKeyDictionary[sa.Engine, ManifestSchema] = weakref.WeakKeyDictionary()
 _following = threading.RLock()
 _the_parents: list[sa.Pool] = []
 
@@ -161,12 +165,13 @@ def _bring_up_to_date(engine: sa.Engine) -> None:
     if version != SCHEMA_VERSION or (holds is Holds.UNMARKED_MANIFEST and access is not Access.READ):
         from content_pipeline.manifest.migrate import upgrade
 
-        upgrade(engine)
+        upgrade(engine, make_schema=_schemas[engine].make if engine in _schemas else None)
 
 
 def _look(engine: sa.Engine) -> Holds:
     if is_file(engine):
         return look_at_file(Path(str(engine.url.database)))
+    _schemas[engine].choose(engine, str(_name(engine)))
     with engine.connect() as connection:
         return look_at_schema(connection, str(_name(engine)))
 

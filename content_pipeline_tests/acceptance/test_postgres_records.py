@@ -71,7 +71,7 @@ def rows_holding(server: postgres.Server, database: str, *secrets: str) -> list[
     connection = psycopg2.connect(host=str(server.folder), port=server.port, user="postgres", dbname=database)
     with contextlib.closing(connection), connection.cursor() as cursor:
         cursor.execute(
-            "SELECT schemaname || '.' || tablename FROM pg_tables WHERE schemaname IN ('public', 'dagster_records')"
+            "SELECT schemaname || '.' || tablename FROM pg_tables WHERE schemaname IN ('public', 'content_ai', 'dagster_records')"
         )
         tables = [row[0] for row in cursor.fetchall()]
         assert len(tables) > 20
