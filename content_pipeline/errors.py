@@ -106,9 +106,29 @@ class OldSchema(BadSettings):
     hint = "Commands that only look change nothing: the next `content-ai process` brings the manifest up to date."
 
 
+class NewerSchema(EnvironmentalError):
+    code = "newer_schema"
+    hint = "Install the newer version here, too, or name another `db`. Nothing is lost: the new workers do the jobs."
+
+
 class NoManifest(BadSettings):
     code = "no_manifest"
     hint = "Look for a slip in `--db` or the setting `db`; `content-ai process` makes a manifest, looking makes none."
+
+
+class TargetNotEmpty(BadSettings):
+    code = "target_not_empty"
+    hint = "Nothing was changed. Name a new, empty Postgres database."
+
+
+class StillInUse(PermanentError):
+    code = "still_in_use"
+    hint = "Stop `content-ai dev` and all workers (`content-ai worker list`), wait for commands to end, and try again."
+
+
+class CopyDiffers(TransientError):
+    code = "copy_differs"
+    hint = "Nothing was written, and the SQLite files are as they were: report it, with the message."
 
 
 class BadLabels(PermanentError):

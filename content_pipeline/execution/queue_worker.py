@@ -60,6 +60,7 @@ class Worker:
             while not is_to_stop():
                 left = self._fill(left)
                 if not self._executor.active and (left == 0 or not self._has_more(paused())):
+                    self._executor.end()
                     return True
                 self._executor.poll()
         except BaseException:

@@ -24,6 +24,7 @@ def execute_claimed(job: Job, settings: Settings, manifest: Manifest, watcher: W
         executor.start(assignment, settings_of(job, settings), NoRuns(), log)
         while executor.active:
             executor.poll()
+        executor.end()
     except BaseException:
         executor.drain()
         raise

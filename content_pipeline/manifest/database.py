@@ -16,6 +16,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseReadOnly, NoManifest, OldSchema
+from content_pipeline.manifest.compatibility import SCHEMA_VERSION, expect_compatible
 from content_pipeline.manifest.counts import write_counts
 from content_pipeline.manifest.database_errors import first_line, name_failure
 from content_pipeline.manifest.database_owner import Holds, damaged, look_at_file, look_at_schema
@@ -33,7 +34,6 @@ from content_pipeline.manifest.sqlite import on_network_filesystem as on_network
 from content_pipeline.manifest.write_queue import wait_to_write
 from content_pipeline.settings.database_url import DatabaseUrl, masked
 
-SCHEMA_VERSION = "0006"
 FOLLOW_TRIES = 10
 
 
@@ -156,10 +156,9 @@ def _bring_up_to_date(engine: sa.Engine) -> None:
     if version is None and holds is Holds.MANIFEST and is_file(engine):
         raise damaged(Path(str(engine.url.database)), "the revision of its schema is missing")
     if version is not None and version > SCHEMA_VERSION:
-        raise BadSettings(
-            f"the manifest {_name(engine)} has schema {version}, and this program knows schemas up to "
-            f"{SCHEMA_VERSION}: it was used by a newer version of content-ai; use that one, or another `db`"
-        )
+        with engine.connect() as connection:
+            expect_compatible(connection, str(_name(engine)))
+        return
     if version != SCHEMA_VERSION and access is Access.READ:
         raise OldSchema(f"the manifest {_name(engine)} has schema {version}; this program needs {SCHEMA_VERSION}")
     if version != SCHEMA_VERSION or (holds is Holds.UNMARKED_MANIFEST and access is not Access.READ):
@@ -211,6 +210,11 @@ class Database:
     def name(self) -> str:
         """A path, or a URL without its password."""
         return str(_name(self.engine))
+
+    def expect_compatible(self, connection: sa.Connection) -> None:
+        """A newer version may have migrated it while this process runs."""
+        if self.engine in _access:
+            expect_compatible(connection, self.name)
 
     @contextmanager
     def connect(self) -> Iterator[sa.Connection]:

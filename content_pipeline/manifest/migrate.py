@@ -17,9 +17,7 @@ LOCK_NUMBER = 7283641
 LOCK_TIMEOUT_MS = 30_000
 
 
-def upgrade(
-    engine: sa.Engine, to: str = "head", make_schema: Callable[[sa.Connection], None] | None = None
-) -> None:
+def upgrade(engine: sa.Engine, to: str = "head", make_schema: Callable[[sa.Connection], None] | None = None) -> None:
     """Safe to call from several processes at once: the first does it, the others find it done.
 
     Workers of the version before may be at work meanwhile: see *Migrations* in CONTRIBUTING.md.

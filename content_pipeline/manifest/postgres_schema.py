@@ -18,7 +18,8 @@ SCHEMA = "content_ai"
 
 _PLACES = sa.text("""
 SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = :own) AS has_own,
-       (SELECT pg_catalog.has_schema_privilege(oid, 'USAGE') FROM pg_catalog.pg_namespace WHERE nspname = :own) AS may_use,
+       (SELECT pg_catalog.has_schema_privilege(oid, 'USAGE')
+        FROM pg_catalog.pg_namespace WHERE nspname = :own) AS may_use,
        EXISTS (SELECT FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p') AND relnamespace =
                (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = :own)) AS own_is_used,
        EXISTS (SELECT FROM pg_catalog.pg_class WHERE relkind IN ('r', 'p') AND relnamespace =
@@ -44,10 +45,8 @@ class ManifestSchema:
             engine.dispose()  # connections that are open are in the default schema
 
     def make(self, connection: sa.Connection) -> None:
-        """Asked for first: `IF NOT EXISTS` needs the right to make one also where there is one."""
-        there = sa.text("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :name")
-        if self.name is not None and connection.execute(there, {"name": self.name}).first() is None:
-            connection.execute(sa.text(f"CREATE SCHEMA {self.name}"))
+        if self.name is not None:
+            make_schema(connection, self.name)
 
     def set_up(self, connection: Any, _record: Any) -> None:
         """Of a connection that was just made."""
@@ -56,11 +55,20 @@ class ManifestSchema:
                 cursor.execute(f"SET search_path TO {self.name}")
 
 
+def make_schema(connection: sa.Connection, name: str) -> None:
+    """Unless it is there: `IF NOT EXISTS` asks for the right to make one also where there is one."""
+    there = sa.text("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :name")
+    if connection.execute(there, {"name": name}).first() is None:
+        connection.execute(sa.text(f"CREATE SCHEMA {name}"))
+
+
 def _choose(connection: sa.Connection, shown: str) -> str | None:
     places = connection.execute(_PLACES, {"own": SCHEMA}).one()
     if places.own_is_used:
         if not places.may_use:
-            raise DatabasePermission(f"this role may not look into the schema {SCHEMA} of {shown}, where the manifest is")
+            raise DatabasePermission(
+                f"this role may not look into the schema {SCHEMA} of {shown}, where the manifest is"
+            )
         return SCHEMA
     if not places.default_is_used:
         # A user who may make no schema, but tables in the default one, has the manifest there as in earlier versions.
