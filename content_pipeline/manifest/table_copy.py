@@ -49,7 +49,7 @@ def digest_rows(connection: sa.Connection, table: sa.Table) -> TableDigest:
 
 
 def _chunks(connection: sa.Connection, table: sa.Table) -> Iterator[Sequence[sa.RowMapping]]:
-    streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME).execute(sa.select(table))
+    streamed = connection.execute(sa.select(table), execution_options={"yield_per": ROWS_AT_A_TIME})
     yield from streamed.mappings().partitions()
 
 

@@ -16,10 +16,8 @@ from pathlib import Path
 import pytest
 
 from content_pipeline.dagster_runtime import copy_to_postgres as copying
-from content_pipeline.dagster_runtime.instance import open_instance
 from content_pipeline.errors import CopyDiffers
 from content_pipeline.manifest.table_copy import TableDigest
-from content_pipeline.settings import load
 from content_pipeline.settings.database_url import DatabaseUrl
 from content_pipeline_tests.acceptance.test_cli import content_ai
 from content_pipeline_tests.conformance import postgres
@@ -69,26 +67,42 @@ def move(folder: Path, environment: dict[str, str]) -> subprocess.CompletedProce
     return content_ai("database", "move", "--json", cwd=folder, env=environment)
 
 
-def runs_and_partitions(folder: Path, environment: dict[str, str]) -> tuple[list[str], list[str], list[str]]:
-    settings = load(flags={"state_dir": folder / ".content-ai"}, env=environment).settings
-    with open_instance(settings) as instance:
-        runs = sorted(f"{run.run_id} {run.status.value}" for run in instance.get_runs())
-        events = [str(entry.timestamp) for run in instance.get_runs() for entry in instance.all_logs(run.run_id)]
-        assets = sorted(key.to_user_string() for key in instance.all_asset_keys())
-        return runs, sorted(events), assets + sorted(instance.get_dynamic_partitions("videos"))
+LOOK = """
+import json
+from content_pipeline.dagster_runtime.instance import open_instance
+from content_pipeline.settings import load
+with open_instance(load().settings) as instance:
+    runs = instance.get_runs()
+    print(json.dumps({
+        "runs": sorted([run.run_id, run.status.value] for run in runs),
+        "events": sorted(entry.timestamp for run in runs for entry in instance.all_logs(run.run_id)),
+        "assets": sorted(key.to_user_string() for key in instance.all_asset_keys()),
+        "partitions": sorted(instance.get_dynamic_partitions("videos")),
+    }))
+"""
+
+
+def what_dagster_shows(folder: Path, environment: dict[str, str]) -> dict[str, list[object]]:
+    """Asked by a process that is gone afterwards: one that has the records open is in the way."""
+    given = {**os.environ, **environment}
+    done = subprocess.run([sys.executable, "-c", LOOK], cwd=folder, env=given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[object]] = json.loads(done.stdout)
+    assert all(found.values())
+    return found
 
 
 def test_everything_is_there_afterwards_nothing_is_computed_and_the_files_are_untouched(
     folder: Path, moved_to: dict[str, str]
 ) -> None:
-    before, known = files_of(folder), runs_and_partitions(folder, {})
+    known, before = what_dagster_shows(folder, {}), files_of(folder)
     done = move(folder, moved_to)
     assert done.returncode == 0, done.stderr
     rows = {one["table"]: one["rows"] for one in json.loads(done.stdout)["tables"]}
     assert rows["manifest.job_items"] == 3 and rows["dagster_records.runs"] >= 2
     assert rows["dagster_records.event_logs"] > 50 and rows["dagster_records.dynamic_partitions"] >= 2
     assert files_of(folder) == before
-    assert runs_and_partitions(folder, moved_to) == known
+    assert what_dagster_shows(folder, moved_to) == known
 
     again = content_ai("process", "-i", "library", "--json", cwd=folder, env=moved_to)
     assert again.returncode in (0, 3), again.stderr
@@ -99,12 +113,12 @@ def test_everything_is_there_afterwards_nothing_is_computed_and_the_files_are_un
     assert forced.returncode == 0, forced.stderr  # new rows get new numbers
 
 
-def test_a_second_move_finds_it_done_and_another_s_records_are_refused(folder: Path, moved_to: dict[str, str]) -> None:
+def test_a_second_move_finds_it_done_and_another_s_records_are_refused(
+    folder: Path, database: str, moved_to: dict[str, str]
+) -> None:
     assert json.loads(move(folder, moved_to).stdout)["was_there"] is False
     assert json.loads(move(folder, moved_to).stdout)["was_there"] is True
-    postgres.server().execute(
-        "DELETE FROM job_items WHERE subject LIKE '%noise%'", moved_to["CONTENT_AI_DB"].split("/")[3].split("?")[0]
-    )
+    postgres.server().execute("DELETE FROM job_items WHERE subject LIKE '%noise%'", database)
     refused = move(folder, moved_to)
     assert refused.returncode == 2, refused.stdout
     assert "already holds other records: manifest.job_items" in refused.stderr

@@ -1,4 +1,4 @@
-"""The roles of deploy/postgres-roles.sql: an owner who makes tables, a worker who makes none, a reader who only looks."""
+"""The roles of deploy/postgres-roles.sql: an owner makes tables, a worker makes none, a reader only looks."""
 
 from __future__ import annotations
 
