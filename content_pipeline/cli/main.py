@@ -21,7 +21,7 @@ _COMMANDS = {
     "tune": ("content_pipeline.cli.tune", "tune", "Find the threshold that gives a library the wanted montages."),
     "evaluate": ("content_pipeline.cli.evaluate", "evaluate", "Measure a detector on labelled clips."),
     "queue": ("content_pipeline.cli.queue", "queue", "List, retry, cancel and clean up jobs."),
-    "worker": ("content_pipeline.cli.worker", "worker", "Execute the runs that Dagster launches."),
+    "worker": ("content_pipeline.cli.worker_group", "worker", "Execute the runs that Dagster launches."),
     "database": ("content_pipeline.cli.database", "database", "Move to Postgres, and migrate tables."),
     "dev": ("content_pipeline.cli.dev", "dev", "Start the Dagster UI and daemon, and watch folders."),
     "demo": ("content_pipeline.cli.demo", "demo", "Make a small recording and process it."),

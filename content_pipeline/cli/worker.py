@@ -10,23 +10,17 @@ import click
 from content_pipeline.cli.main import EXIT_FAILURE
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import print_error, print_note
-from content_pipeline.cli.worker_list import list_workers
 
 
-@click.group(invoke_without_command=True)
+@click.command()
 @settings_options
-@click.pass_context
-def worker(context: click.Context, config_file: str | None, state_dir: str | None, assignments: tuple[str, ...]) -> int:
+def worker(config_file: str | None, state_dir: str | None, assignments: tuple[str, ...]) -> int:
     """Execute the runs that Dagster launches, until stopped.
 
     A background worker starts automatically when it is needed; this one replaces it and shows its progress. When asked
     to stop (SIGTERM, Ctrl-C), it takes no new work, gives running jobs time to finish, and returns the others to the
     queue.
     """
-    if context.invoked_subcommand is not None:
-        if config_file is not None or state_dir is not None or assignments:
-            raise click.UsageError(f"write options after the command: worker {context.invoked_subcommand} ...")
-        return 0
     settings = resolve(config_file, state_dir, assignments).settings
     from content_pipeline.cli.live import LiveProgress
     from content_pipeline.dagster_runtime.instance import dagster_home
@@ -45,6 +39,3 @@ def worker(context: click.Context, config_file: str | None, state_dir: str | Non
         return 0
     print_error("another worker is already running for this state folder", "Stop it first.")
     return EXIT_FAILURE
-
-
-worker.add_command(list_workers)

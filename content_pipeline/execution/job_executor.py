@@ -27,7 +27,7 @@ from content_pipeline.execution.outcome import Outcome, Watcher
 from content_pipeline.execution.runs import RunBackend
 from content_pipeline.execution.watchdog import Watchdog, stall_failure
 from content_pipeline.execution.worker_identity import this_worker
-from content_pipeline.execution.worker_registration import COMMAND, WorkerRegistration
+from content_pipeline.execution.worker_registration import WORKER, WorkerRegistration
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
@@ -48,7 +48,7 @@ class JobExecutor:
         slots: int,
         watcher: Watcher,
         on_end: OnEnd,
-        role: str = COMMAND,
+        role: str = WORKER,
     ) -> None:
         self.id = this_worker()
         self._manifest = manifest

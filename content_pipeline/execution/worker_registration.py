@@ -10,7 +10,7 @@ from content_pipeline.settings import QueueSettings
 from content_pipeline.system.process_identity import ProcessIdentity
 from content_pipeline.version import __version__
 
-COMMAND, SUPERVISOR = "command", "supervisor"
+COMMAND, WORKER = "command", "worker"  # `process` and its like; one that executes the runs that Dagster launches
 
 
 class WorkerRegistration:

@@ -45,7 +45,7 @@ from content_pipeline.settings import CONFIG_FILE_NAME, ENV_PREFIX, load
 from content_pipeline.settings.run_overrides import RunOverrides
 from content_pipeline.settings.value_types import expand_home
 
-DB_VARIABLE = f"{ENV_PREFIX}DB"
+SECRET_VARIABLES = frozenset({f"{ENV_PREFIX}DB", f"{ENV_PREFIX}REDIS_URL"})  # they may hold a password
 EXECUTED_BEFORE = "another worker, before"
 
 
@@ -188,7 +188,9 @@ def launched_runs(instance: dg.DagsterInstance) -> frozenset[str]:
 def launch_of(run: dg.DagsterRun) -> Launch:
     """Settings reach the worker the way they reached the process that launches; the password does not."""
     environment = {
-        name: value for name, value in os.environ.items() if name.startswith(ENV_PREFIX) and name != DB_VARIABLE
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(ENV_PREFIX) and name not in SECRET_VARIABLES
     }
     config = expand_home(Path(environment.get(f"{ENV_PREFIX}CONFIG", CONFIG_FILE_NAME))).absolute()
     if config.exists():

@@ -35,7 +35,7 @@ class WorkerJob(Document):
 
 
 class WorkerDocument(Document):
-    """`role`: `supervisor` (of Dagster's runs), `command` (such as `process`), `run` (one that claims by itself), or
+    """`role`: `worker` (of Dagster's runs), `command` (such as `process`), `run` (one that claims by itself), or
     `unknown`: of an earlier version, which says nothing of itself. `state`: `stale` when it is gone, or silent for
     longer than its lease."""
 

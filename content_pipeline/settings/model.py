@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from content_pipeline.settings.database_url import DatabaseUrl
+from content_pipeline.settings.redis_url import RedisUrl
 from content_pipeline.settings.value_types import (
     Margin,
     PositiveSeconds,
@@ -256,6 +257,11 @@ class LimitSettings(Group):
 
 
 class Settings(Group):
+    profile: Annotated[Literal["dev", "production"] | None, BeforeValidator(nothing)] = Field(
+        None,
+        description="Other defaults for intervals, leases and limits: `dev` (short) or `production` (long). What is "
+        "set explicitly wins; `content-ai config show` says where each value came from.",
+    )
     state_dir: UserPath = Field(
         Path(".content-ai"), description="Folder of the manifest, the artifacts and Dagster's records."
     )
@@ -268,6 +274,11 @@ class Settings(Group):
         "sqlite",
         description="Where Dagster keeps its runs and events: `sqlite` (files in its home, by default in the state "
         "folder), or `postgres`: the database that `db` names, in a schema of its own.",
+    )
+    redis_url: Annotated[RedisUrl | None, BeforeValidator(nothing)] = Field(
+        None,
+        description='Redis or Valkey server through which workers hear of runs (`launcher.engine = "rq"`), such as '
+        "`redis://:password@host:6379/0`; its password is never shown.",
     )
     output_dir: UserPath = Field(Path("output"), description="Folder of the montages.")
     workers: int | None = Field(

@@ -40,7 +40,6 @@ from content_pipeline.execution.outcome import NullWatcher, Outcome, Watcher
 from content_pipeline.execution.rescue import Moment, rescue_orphans
 from content_pipeline.execution.runs import MakeRuns
 from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
-from content_pipeline.execution.worker_registration import SUPERVISOR
 from content_pipeline.launchers.abandoned_runs import adopt
 from content_pipeline.launchers.launch_queue import LaunchQueue, has_work_for
 from content_pipeline.launchers.local.folder_launch_queue import FolderLaunchQueue
@@ -89,9 +88,7 @@ class Supervisor:
         self._manifest = open_manifest(settings, retry_s=settings.queue.give_up_s)
         self._runs = make_runs(settings)
         self._watcher = watcher
-        self._executor = JobExecutor(
-            settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended, role=SUPERVISOR
-        )
+        self._executor = JobExecutor(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)
         self._of_jobs = JobSettings(make_runs)
         self._waiting: dict[str, _Waiting] = {}
         self._started: dict[str, Launch] = {}
