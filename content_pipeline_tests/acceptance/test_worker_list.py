@@ -1,4 +1,4 @@
-"""`content-ai worker list`: who works on a manifest, as a person sees it, with real workers that are killed and stopped."""
+"""`content-ai worker list`: who works on a manifest, with real workers that are killed and stopped."""
 
 from __future__ import annotations
 
