@@ -192,8 +192,8 @@ class JobExecutor:
         return list(self._active.values())
 
     def end(self) -> None:
-        """All is done, and nothing was given back."""
-        self._registration.end()
+        """All is done, and nothing was given back. A row that stays behind does no harm."""
+        _log_errors(self._registration.end)
 
     def _release_all(self) -> None:
         """Asked of the manifest, not of `_active`: an interruption may have come right after a claim."""

@@ -70,11 +70,25 @@ def move_to_postgres(settings: Settings, target: DatabaseUrl) -> Moved:
     if not path.exists():
         raise NoManifest(f"there is no manifest at {printable(path)}")
     _expect_unused(settings, path, home)
-    copied = copy_to_postgres(source, home, target, lambda: _expect_unused(settings, path, home))
+    before = _signatures(path, home)
+
+    def expect_unchanged() -> None:
+        _expect_unused(settings, path, home)
+        if _signatures(path, home) != before:
+            raise StillInUse(f"{printable(path.parent)} was written to meanwhile; nothing was moved")
+
+    copied = copy_to_postgres(source, home, target, expect_unchanged)
     tables = tuple(
         MovedTable(table=name, rows=digest.rows, digest=digest.digest) for name, digest in copied.tables.items()
     )
     return Moved(source=str(source), target=str(target), tables=tables, was_there=copied.was_there)
+
+
+def _signatures(path: Path, home: Path) -> dict[Path, tuple[int, int]]:
+    """Size and time of the databases, and of what is written beside them."""
+    beside = [one.with_name(one.name + end) for one in (path, *record_files(home)) for end in ("", "-wal", "-journal")]
+    stats = {one: one.stat() for one in beside if one.exists()}
+    return {one: (stat.st_size, stat.st_mtime_ns) for one, stat in stats.items()}
 
 
 def _expect_unused(settings: Settings, path: Path, home: Path) -> None:

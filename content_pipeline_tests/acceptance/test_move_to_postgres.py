@@ -10,14 +10,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from content_pipeline.dagster_runtime import copy_to_postgres as copying
-from content_pipeline.errors import CopyDiffers
+from content_pipeline.errors import CopyDiffers, StillInUse
 from content_pipeline.manifest.table_copy import TableDigest, copy_rows
+from content_pipeline.settings import load
 from content_pipeline.settings.database_url import DatabaseUrl
 from content_pipeline_tests.acceptance.test_cli import content_ai
 from content_pipeline_tests.conformance import postgres
@@ -154,6 +155,30 @@ def test_it_is_refused_while_a_process_has_the_records_open(folder: Path, moved_
         refused = move(folder, moved_to)
         assert refused.returncode == 1 and f"process {holder.pid} has the databases open" in refused.stderr
         holder.communicate()
+
+
+def test_what_is_written_to_meanwhile_is_not_moved(
+    folder: Path, moved_to: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By somebody who came and went while it was copied."""
+    from content_pipeline.services import moving
+
+    settings = load(flags={"state_dir": folder / ".content-ai"}, env={}).settings
+    target = DatabaseUrl(moved_to["CONTENT_AI_DB"])
+    real = copying.copy_to_postgres
+
+    def meanwhile(source: DatabaseUrl, home: Path, to: DatabaseUrl, expect_alone: Callable[[], None]) -> copying.Copied:
+        def touch_first() -> None:
+            os.utime(home / "history" / "event_log.db")
+            expect_alone()
+
+        return real(source, home, to, touch_first)
+
+    monkeypatch.setattr(moving, "copy_to_postgres", meanwhile)
+    with pytest.raises(StillInUse, match="was written to meanwhile"):
+        moving.move_to_postgres(settings, target)
+    monkeypatch.undo()
+    assert not moving.move_to_postgres(settings, target).was_there, "nothing was left of the first try"
 
 
 def test_what_differs_after_the_copy_is_not_kept(
