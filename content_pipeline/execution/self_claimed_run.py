@@ -11,6 +11,7 @@ run that dies is brought back by its lease, like any worker.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 import traceback
@@ -225,12 +226,19 @@ class SelfClaimedRun:
             return True
         if self._last_stage in report.finished:
             return True
-        began_and_did_not_end = report.fraction is not None and report.stage not in report.finished
-        if began_and_did_not_end and self._record.is_terminated():
+        if not self._was_interrupted():
+            return False
+        if self._record.is_terminated():
             active.stop_by_s = time.monotonic()
-        elif began_and_did_not_end:
-            active.receive(Outdated(f"its run was interrupted in {report.stage}"))
-        return began_and_did_not_end
+        else:
+            active.receive(Outdated(f"its run was interrupted in or after {report.stage}"))
+        return True
+
+    def _was_interrupted(self) -> bool:
+        """In a stage, or between two: Dagster closes its resources while what interrupted the run is on its way up."""
+        report = self._active.report
+        began_and_did_not_end = report.fraction is not None and report.stage not in report.finished
+        return began_and_did_not_end or sys.exception() is not None
 
     @cached_property
     def _last_stage(self) -> str:

@@ -298,7 +298,7 @@ def test_whatever_is_killed_the_work_goes_on(dev: Dev, recordings: dict[str, Pat
     shutil.copy(recordings["killed"], dev.library / "killed.mp4")
     eventually(lambda: (job := dev.job("killed.mp4")) is not None and job.run_id is not None, "it is being done")
     run = dev.job("killed.mp4").run_id
-    first = dev.launch_queue.get(run).pid
+    first = eventually(lambda: getattr(dev.launch_queue.get(run), "pid", None), "a process works on it")
     for pid in dev.processes("dagster-daemon") + dev.processes("api grpc"):
         os.kill(pid, signal.SIGKILL)
     assert dev.launch_queue.get(run).pid == first, "a run does not need the daemon"

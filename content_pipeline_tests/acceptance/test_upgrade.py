@@ -95,7 +95,12 @@ def test_an_unedited_dagster_yaml_is_replaced_and_an_edited_one_is_mended(projec
     assert content_ai("doctor", cwd=project).returncode == 0
     assert path.read_text() == edited  # the doctor only looks
     assert content_ai("queue", "rebuild", cwd=project).returncode == 0
-    assert path.read_text() == shipped("dagster.yaml").read_text() + "\n# mine\n"
+    moved = {"launcher.storage": "dagster_runtime.storage", "launcher.run_launcher": "launchers.local.run_launcher"}
+    mended = edited
+    for before, now in moved.items():
+        assert f"content_pipeline.{before}" in edited
+        mended = mended.replace(f"content_pipeline.{before}", f"content_pipeline.{now}")
+    assert path.read_text() == mended
     (kept,) = path.parent.glob("dagster.yaml.*.bak")
     path.write_text(kept.read_text().removesuffix("\n# mine\n"))
     assert content_ai("queue", "rebuild", cwd=project).returncode == 0

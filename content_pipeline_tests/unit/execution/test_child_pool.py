@@ -84,15 +84,19 @@ def test_an_exception_is_in_the_log(tmp_path: Path) -> None:
 
 
 def test_at_most_as_many_run_at_once_as_there_are_slots(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+
     def work(send: Send) -> None:
         send("start")
-        time.sleep(0.05)
+        eventually(full.exists, "all slots are taken")
 
     now = most = 0
     for event in run(Pool(2), [task(tmp_path, str(n), work) for n in range(6)]):
         if isinstance(event, Said):
             now += 1
             most = max(most, now)
+            if most == 2:
+                full.touch()
         elif isinstance(event, Ended):
             now -= 1
     assert most == 2
@@ -182,9 +186,14 @@ def test_the_helper_that_hangs_says_where_too(tmp_path: Path) -> None:
 
     pool = Pool(1)
     _started(pool, task(tmp_path, "a", work))
-    waiting, hanging = pool.stacks("a")
-    assert any(call.endswith(" work") for call in waiting.calls)
-    assert any(call.endswith(" _hang_in_c") for call in hanging.calls)
+
+    def is_told() -> bool:
+        waiting, hanging = pool.stacks("a")
+        return any(call.endswith(" work") for call in waiting.calls) and any(
+            call.endswith(" _hang_in_c") for call in hanging.calls
+        )
+
+    eventually(is_told, "both say where they are")
     pool.stop()
 
 

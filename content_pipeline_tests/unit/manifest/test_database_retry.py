@@ -45,6 +45,7 @@ def test_every_operation_on_jobs_is_tried_again_while_the_database_is_away(name:
 
 def _value(annotation: str) -> object:
     values: dict[str, object] = {"Path": Path("/library"), "Sequence[Path]": [Path("/library/a.mp4")], "str": "01"}
+    values["Collection[str]"] = ["01"]
     return values.get(annotation)
 
 
