@@ -25,6 +25,7 @@ __all__ = [
     "RetryPolicy",
     "Settings",
     "State",
+    "list_workers",
     "load_settings",
     "open_manifest",
     "process_folder",
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from content_pipeline.manifest.open import open_manifest
     from content_pipeline.scripting import process_folder
     from content_pipeline.services.results import Results
+    from content_pipeline.services.workers import list_workers
     from content_pipeline.settings import Settings, load_settings
 
 _HOMES = {
@@ -58,6 +60,7 @@ _HOMES = {
     "RetryPolicy": "errors",
     "Settings": "settings",
     "State": "manifest.lifecycle",
+    "list_workers": "services.workers",
     "load_settings": "settings",
     "open_manifest": "manifest.open",
     "process_folder": "scripting",

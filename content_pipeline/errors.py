@@ -106,9 +106,29 @@ class OldSchema(BadSettings):
     hint = "Commands that only look change nothing: the next `content-ai process` brings the manifest up to date."
 
 
+class NewerSchema(EnvironmentalError):
+    code = "newer_schema"
+    hint = "Install the newer version here, too, or name another `db`. Nothing is lost: the new workers do the jobs."
+
+
 class NoManifest(BadSettings):
     code = "no_manifest"
     hint = "Look for a slip in `--db` or the setting `db`; `content-ai process` makes a manifest, looking makes none."
+
+
+class TargetNotEmpty(BadSettings):
+    code = "target_not_empty"
+    hint = "Nothing was changed. Name a new, empty Postgres database."
+
+
+class StillInUse(PermanentError):
+    code = "still_in_use"
+    hint = "Stop `content-ai dev` and all workers (`content-ai worker list`), wait for commands to end, and try again."
+
+
+class CopyDiffers(TransientError):
+    code = "copy_differs"
+    hint = "Nothing was written, and the SQLite files are as they were: report it, with the message."
 
 
 class BadLabels(PermanentError):
@@ -216,6 +236,14 @@ class RedisAway(EnvironmentalError):
     code = "redis_away"
     hint = (
         "Start Redis (or Valkey) again, or correct `redis_url`; runs that were launched wait, and go on by themselves."
+    )
+
+
+class DatabasePermission(EnvironmentalError):
+    code = "database_permission"
+    hint = (
+        "The database role lacks a right: deploy/postgres-roles.sql grants what workers and readers need. Tables are "
+        "made by the owner's role, with `content-ai database upgrade`; `content-ai doctor` says what a role may do."
     )
 
 

@@ -8,6 +8,9 @@ The commands, one file each:
 - `evaluate.py`: how well a detector does on labelled clips
 - `queue/`: list, retry, cancel and clean up jobs
 - `worker.py`: execute the runs that Dagster launches, in the foreground
+- `worker_group.py`: that command, and those below it
+- `worker_list.py`: the workers on every host
+- `database.py`: move to Postgres, and migrate tables
 - `dev.py`: Dagster's UI and daemon
 - `demo.py`: the whole pipeline on a recording that is made here
 - `config.py`: the settings

@@ -34,6 +34,8 @@ def walk(command: click.Command, name: str) -> Iterator[tuple[str, click.Command
     if not isinstance(command, click.Group):
         yield name, command
         return
+    if command.invoke_without_command:
+        yield name, command
     context = click.Context(command)
     for child in command.list_commands(context):
         found = command.get_command(context, child)

@@ -15,6 +15,7 @@
 - `backfills.py`: jobs that bring videos up to date, shown as backfills of Dagster
 - `postgres_storage.py`: Dagster's records in Postgres
 - `postgres_pool.py`: connections that are kept, and that never cross a fork
+- `copy_to_postgres.py`: the manifest and Dagster's records, copied from SQLite
 - `whole_storage.py`: the three storages of either, as one
 - `atomic_events.py`: an event and what is derived from it, in one transaction
 - `compressed_events.py`: its events, compressed

@@ -18,6 +18,7 @@ from content_pipeline.dagster_runtime.postgres_pool import RecordsPool, pool_of
 from content_pipeline.dagster_runtime.records_damage import SCHEMA
 from content_pipeline.dagster_runtime.whole_storage import WholeStorage
 from content_pipeline.errors import DagsterHomeBroken
+from content_pipeline.manifest.postgres_schema import make_schema
 from content_pipeline.settings.database_url import DatabaseUrl
 
 MAKING_LOCK = 7283642  # the manifest's is the number before
@@ -101,7 +102,7 @@ def _make(pool: RecordsPool, runs: PooledRuns, events: PooledEvents, schedules: 
             connection.execute(sa.text(f"SELECT pg_advisory_lock({MAKING_LOCK})"))
             try:
                 if not _is_stamped(connection):
-                    connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+                    make_schema(connection, SCHEMA)
                     internals.make_all_tables(connection)
                     for part in (runs, schedules):
                         part.migrate()

@@ -427,6 +427,11 @@ def all_tables() -> set[str]:
     return {name for metadata in _METADATA for name in metadata.tables}
 
 
+def tables_of_each() -> list[list[sa.Table]]:
+    """Of the databases of runs, of events and of schedules; who is referred to comes first."""
+    return [list(metadata.sorted_tables) for metadata in _METADATA]
+
+
 def make_all_tables(connection: sa.Connection) -> None:
     for metadata in _METADATA:
         metadata.create_all(connection)

@@ -14,6 +14,7 @@ from content_pipeline.errors import (
     DagsterHomeBroken,
     DatabaseAway,
     DatabaseBusy,
+    DatabasePermission,
     DatabaseReadOnly,
     DiskFull,
     ManifestDamaged,
@@ -38,6 +39,7 @@ _IN_POSTGRES: dict[type[PipelineError], str] = {
     DatabaseReadOnly: "take no writes now",
     DatabaseBusy: "are busy",
     DatabaseAway: "do not answer",
+    DatabasePermission: "are refused to this role",
 }
 
 

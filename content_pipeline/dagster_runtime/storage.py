@@ -264,6 +264,12 @@ def examine_records(base_dir: Path) -> None:
             connection.execute("SELECT 1 FROM alembic_version").fetchone()
 
 
+def reading_engine(path: Path) -> sa.Engine:
+    """One connection that changes nothing, not even beside the file: see `manifest.read_only`."""
+    connect = partial(connect_read_only, path, sqlite)
+    return sa.create_engine("sqlite://", module=sqlite, poolclass=sa.StaticPool, creator=connect)
+
+
 def _opened(folder: Path, name: str, known: Callable[[str], Opened], new: Callable[[], Opened]) -> Opened:
     """A database as it is, or made by one process while the others wait.
 

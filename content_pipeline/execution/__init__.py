@@ -17,6 +17,7 @@ The parent:
 - `active_job.py`: what is known of a job while a child works on it
 - `child_report.py`: what the child has said so far, folded into one record
 - `heartbeat.py`: renews leases
+- `worker_registration.py`: the worker's row in the manifest, for people to look at
 - `watchdog.py`: finds children that live and do nothing any more
 - `commit.py`: what becomes of a job when its child has ended
 - `rescue.py`: brings back jobs whose worker is gone

@@ -27,6 +27,7 @@ from content_pipeline.execution.outcome import Outcome, Watcher
 from content_pipeline.execution.runs import RunBackend
 from content_pipeline.execution.watchdog import Watchdog, stall_failure
 from content_pipeline.execution.worker_identity import this_worker
+from content_pipeline.execution.worker_registration import WORKER, WorkerRegistration
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
@@ -40,7 +41,14 @@ STOP_GRACE_S = 10.0
 
 class JobExecutor:
     def __init__(
-        self, settings: Settings, manifest: Manifest, runs: RunBackend, slots: int, watcher: Watcher, on_end: OnEnd
+        self,
+        settings: Settings,
+        manifest: Manifest,
+        runs: RunBackend,
+        slots: int,
+        watcher: Watcher,
+        on_end: OnEnd,
+        role: str = WORKER,
     ) -> None:
         self.id = this_worker()
         self._manifest = manifest
@@ -51,6 +59,7 @@ class JobExecutor:
         self._active: dict[str, ActiveJob] = {}
         self._ended: list[tuple[ActiveJob, Ended]] = []
         self._heartbeat = Heartbeat(manifest, self.id, settings.queue.heartbeat_s)
+        self._registration = WorkerRegistration(manifest, self.id, role, slots, settings.queue)
         self._watchdog = Watchdog(settings.queue)
 
     @property
@@ -79,6 +88,7 @@ class JobExecutor:
             self._receive(event)
         self._close_ended()
         self._renew_leases()
+        self.with_database_retry(self._registration.beat)
         self._kill_those_who_do_not_stop()
         self._end_stalled()
 
@@ -178,7 +188,12 @@ class JobExecutor:
                 _log_errors(partial(self._receive, event))
         _log_errors(self._close_ended)
         _log_errors(self._release_all)
+        _log_errors(self._registration.end)
         return list(self._active.values())
+
+    def end(self) -> None:
+        """All is done, and nothing was given back. A row that stays behind does no harm."""
+        _log_errors(self._registration.end)
 
     def _release_all(self) -> None:
         """Asked of the manifest, not of `_active`: an interruption may have come right after a claim."""

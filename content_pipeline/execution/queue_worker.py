@@ -14,6 +14,7 @@ from content_pipeline.execution.job_settings import JobSettings, settings_of
 from content_pipeline.execution.outcome import Outcome, Watcher
 from content_pipeline.execution.runs import MakeRuns
 from content_pipeline.execution.warm_up import HEAVY, keep_shared, warm
+from content_pipeline.execution.worker_registration import COMMAND
 from content_pipeline.failpoints import failpoint
 from content_pipeline.job_kinds import PROCESSING
 from content_pipeline.manifest.breaker import Breaker
@@ -34,7 +35,8 @@ class Worker:
         self._runs = make_runs(settings)
         self._of_jobs = JobSettings(make_runs)
         self._watcher = watcher
-        self._executor = JobExecutor(settings, manifest, self._runs, settings.worker_count, watcher, self._ended)
+        slots = settings.worker_count
+        self._executor = JobExecutor(settings, manifest, self._runs, slots, watcher, self._ended, role=COMMAND)
         self._waiting: list[str] | None = None
 
     def work(
@@ -60,6 +62,7 @@ class Worker:
             while not is_to_stop():
                 left = self._fill(left)
                 if not self._executor.active and (left == 0 or not self._has_more(paused())):
+                    self._executor.end()
                     return True
                 self._executor.poll()
         except BaseException:

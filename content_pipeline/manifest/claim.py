@@ -39,6 +39,7 @@ class ClaimJobs(JobsPart):
 
     def claim(self, request: ClaimRequest) -> list[Job]:
         with self._database.transaction() as tx:
+            self._database.expect_compatible(tx.connection)
             return claim(tx, request, self._lease_s)
 
 

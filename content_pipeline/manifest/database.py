@@ -16,10 +16,12 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from content_pipeline.errors import BadSettings, DatabaseAway, DatabaseReadOnly, NoManifest, OldSchema
+from content_pipeline.manifest.compatibility import SCHEMA_VERSION, expect_compatible
 from content_pipeline.manifest.counts import write_counts
 from content_pipeline.manifest.database_errors import first_line, name_failure
 from content_pipeline.manifest.database_owner import Holds, damaged, look_at_file, look_at_schema
 from content_pipeline.manifest.postgres import postgres_engine
+from content_pipeline.manifest.postgres_schema import ManifestSchema
 from content_pipeline.manifest.sqlite import (
     BUSY_TIMEOUT_MS,
     FileIdentity,
@@ -32,7 +34,6 @@ from content_pipeline.manifest.sqlite import on_network_filesystem as on_network
 from content_pipeline.manifest.write_queue import wait_to_write
 from content_pipeline.settings.database_url import DatabaseUrl, masked
 
-SCHEMA_VERSION = "0006"
 FOLLOW_TRIES = 10
 
 
@@ -55,6 +56,8 @@ def open_engine(url: DatabaseUrl | str, access: Access = Access.MAKE) -> sa.Engi
         engine = read_only_engine(parsed) if reads else sqlite_engine(parsed, make_folder=access is Access.MAKE)
     else:
         engine = postgres_engine(parsed, pool_pre_ping=True)
+        schema = _schemas[engine] = ManifestSchema(parsed)
+        sa.event.listen(engine, "connect", schema.set_up)
     _engines.add(engine)
     _access[engine] = access
     _open(engine)
@@ -84,6 +87,7 @@ def parsed_url(url: DatabaseUrl | str) -> sa.URL:
 _engines: weakref.WeakSet[sa.Engine] = weakref.WeakSet()
 _files: weakref.WeakKeyDictionary[sa.Engine, FileIdentity] = weakref.WeakKeyDictionary()
 _access: weakref.WeakKeyDictionary[sa.Engine, Access] = weakref.WeakKeyDictionary()
+_schemas: weakref.WeakKeyDictionary[sa.Engine, ManifestSchema] = weakref.WeakKeyDictionary()
 _following = threading.RLock()
 _the_parents: list[sa.Pool] = []
 
@@ -152,21 +156,21 @@ def _bring_up_to_date(engine: sa.Engine) -> None:
     if version is None and holds is Holds.MANIFEST and is_file(engine):
         raise damaged(Path(str(engine.url.database)), "the revision of its schema is missing")
     if version is not None and version > SCHEMA_VERSION:
-        raise BadSettings(
-            f"the manifest {_name(engine)} has schema {version}, and this program knows schemas up to "
-            f"{SCHEMA_VERSION}: it was used by a newer version of content-ai; use that one, or another `db`"
-        )
+        with engine.connect() as connection:
+            expect_compatible(connection, str(_name(engine)))
+        return
     if version != SCHEMA_VERSION and access is Access.READ:
         raise OldSchema(f"the manifest {_name(engine)} has schema {version}; this program needs {SCHEMA_VERSION}")
     if version != SCHEMA_VERSION or (holds is Holds.UNMARKED_MANIFEST and access is not Access.READ):
         from content_pipeline.manifest.migrate import upgrade
 
-        upgrade(engine)
+        upgrade(engine, make_schema=_schemas[engine].make if engine in _schemas else None)
 
 
 def _look(engine: sa.Engine) -> Holds:
     if is_file(engine):
         return look_at_file(Path(str(engine.url.database)))
+    _schemas[engine].choose(engine, str(_name(engine)))
     with engine.connect() as connection:
         return look_at_schema(connection, str(_name(engine)))
 
@@ -206,6 +210,11 @@ class Database:
     def name(self) -> str:
         """A path, or a URL without its password."""
         return str(_name(self.engine))
+
+    def expect_compatible(self, connection: sa.Connection) -> None:
+        """A newer version may have migrated it while this process runs."""
+        if self.engine in _access:
+            expect_compatible(connection, self.name)
 
     @contextmanager
     def connect(self) -> Iterator[sa.Connection]:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from content_pipeline.errors import (
     DatabaseAway,
     DatabaseBusy,
+    DatabasePermission,
     DatabaseReadOnly,
     DiskFull,
     FolderUnwritable,
@@ -25,6 +26,7 @@ _POSTGRES: dict[str, type[PipelineError]] = {
     "25006": DatabaseReadOnly,  # a standby, or a server that was made one
     "25P03": DatabaseBusy,  # idle in a transaction for too long
     "25P04": DatabaseBusy,  # a transaction took too long
+    "42501": DatabasePermission,
     "40": DatabaseBusy,  # a deadlock, or a snapshot that another overtook
     "55P03": DatabaseBusy,  # a lock was not to be had in time
     "57014": DatabaseBusy,  # a statement took too long, or was cancelled
@@ -42,6 +44,7 @@ _MESSAGES: dict[type[PipelineError], str] = {
     DatabaseReadOnly: "the manifest takes no writes now",
     DatabaseBusy: "the manifest is busy",
     DatabaseAway: "the manifest does not answer",
+    DatabasePermission: "the manifest's database refuses this to its role",
     ManifestDamaged: "the manifest is damaged",
 }
 

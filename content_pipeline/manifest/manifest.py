@@ -23,8 +23,10 @@ from content_pipeline.manifest.prune import prune
 from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.recipes import Recipes
 from content_pipeline.manifest.restore import RecordedVideo, RestoreCounts
+from content_pipeline.manifest.rights import Rights, rights_of
 from content_pipeline.manifest.schema import calibrations, job_items, metadata
 from content_pipeline.manifest.videos import Videos
+from content_pipeline.manifest.workers import Workers
 
 
 @retry_when_away
@@ -46,6 +48,7 @@ class Manifest:
         self.breakers = Breakers(self._database)
         self.publications = Publications(self._database, lease_s)
         self.recipes = Recipes(self._database)
+        self.workers = Workers(self._database)
 
     @property
     def name(self) -> str:
@@ -63,6 +66,11 @@ class Manifest:
     def check(self, digest_of: Callable[[str], str | None] | None = None) -> Sequence[Violation]:
         """What is wrong, if anything; `digest_of` gives the sha256 of an output, or None when it is not there."""
         return check(self._database, digest_of)
+
+    def rights(self) -> Rights | None:
+        """What the database's role may do with it; None on SQLite."""
+        with self._database.connect() as connection:
+            return rights_of(connection)
 
     def artifact_keys(self) -> set[str]:
         """The key of every artifact that a job's last success points to, or an applied calibration."""

@@ -35,20 +35,21 @@ def open_in_a_child(settings: Settings) -> Manifest:
 def open_named_manifest(settings: Settings, access: Access) -> Manifest:
     """The same, but a manifest that a person named must be there: it is taken for a slip otherwise."""
     if settings.db is not None:
-        return Manifest(_as_it_is(settings.manifest_url, access), lease_s=settings.queue.lease_s)
+        return Manifest(engine_as_it_is(settings.manifest_url, access), lease_s=settings.queue.lease_s)
     return open_manifest(settings, access)
 
 
 def _engine(settings: Settings, access: Access) -> sa.Engine:
     try:
-        return _as_it_is(settings.manifest_url, access)
+        return engine_as_it_is(settings.manifest_url, access)
     except NoManifest:
         engine = memory_engine()
         metadata.create_all(engine)
         return engine
 
 
-def _as_it_is(url: DatabaseUrl, access: Access) -> sa.Engine:
+def engine_as_it_is(url: DatabaseUrl, access: Access = Access.READ) -> sa.Engine:
+    """Of a manifest that an earlier version made, a copy in the newest schema."""
     try:
         return open_engine(url, access)
     except OldSchema:

@@ -184,6 +184,21 @@ breakers = sa.Table(
     sa.Column("message", sa.Text),
 )
 
+# Who works here. Of interest to people: what happens to a job is decided by its lease alone.
+workers = sa.Table(
+    "workers",
+    metadata,
+    sa.Column("worker_id", sa.String(200), primary_key=True),
+    sa.Column("host", sa.String(80), nullable=False),
+    sa.Column("pid", sa.Integer, nullable=False),
+    sa.Column("version", sa.String(40), nullable=False),
+    sa.Column("role", sa.String(20), nullable=False),
+    sa.Column("slots", sa.Integer, nullable=False),
+    sa.Column("lease_s", sa.Float(53), nullable=False),
+    sa.Column("started_at", Instant, nullable=False),
+    sa.Column("last_heartbeat", Instant, nullable=False),
+)
+
 # What a library's videos are detected with, in place of what the settings say.
 calibrations = sa.Table(
     "calibrations",

@@ -12,10 +12,13 @@
 - `calibrating.py`: the threshold of a library, found for somebody who waits
 - `evaluating.py`: measures a detector on labelled clips
 - `queueing.py`: jobs: look at them, retry, cancel, discard and resume them
+- `workers.py`: the workers on every host, and what each does
 - `pauses.py`: why work waits, in words
+- `moving.py`: from SQLite to Postgres; makes and migrates tables
 - `upkeep.py`: clear, prune, check, verify and rebuild
 - `configuration.py`: the settings in force, and where they came from
 - `health.py`: whether this machine can do the work
+- `hosts_health.py`: whether it and the other hosts agree
 - `report_file.py`: the CSV file of that report
 - `results.py`: what was made so far, as tables
 - `document.py`: the base of all documents

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from content_pipeline.errors import NoManifest, OldSchema, counted
+from content_pipeline.services import hosts_health
 from content_pipeline.services.document import Document, DocumentList
 from content_pipeline.settings import Settings
 
@@ -47,6 +48,9 @@ def examine(settings: Settings, recording: Path | None = None) -> HealthDocument
         "output folder": lambda given: _folder(given.output_dir),
         "sqlite": _sqlite,
         "manifest": _manifest,
+        "database clock": hosts_health.database_clock,
+        "database role": hosts_health.database_role,
+        "workers": hosts_health.other_workers,
         "dagster": _dagster,
     }
     if settings.launcher.engine == "rq":

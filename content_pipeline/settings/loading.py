@@ -1,4 +1,4 @@
-"""Where settings come from: in rising order the defaults, a TOML file, the environment, and flags.
+"""Where settings come from: in rising order the defaults, the profile, a TOML file, the environment, and flags.
 
 As an environment variable a setting is written `CONTENT_AI_RENDER__CRF=20`. An unknown key or an impossible value is
 refused by name.
@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from content_pipeline.errors import BadSettings
 from content_pipeline.settings.database_url import masked
 from content_pipeline.settings.model import Settings, flatten
+from content_pipeline.settings.profiles import profile_layers, variable_layers
 from content_pipeline.settings.value_types import expand_home
 
 ENV_PREFIX = "CONTENT_AI_"
@@ -48,13 +49,16 @@ def load(
     """
     env = os.environ if env is None else env
     file_path, file_values = _from_file(config_file, env)
+    from_env, given = _from_env(env), {key: value for key, value in (flags or {}).items() if value is not None}
+    if any(key in given for key in THRESHOLDS):
+        given.setdefault("calibration.use", False)
     layers = [
+        *profile_layers({**file_values, **from_env, **given}, env),
         (f"file {file_path}", file_values),
-        ("environment", _from_env(env)),
-        ("flag", {key: value for key, value in (flags or {}).items() if value is not None}),
+        *variable_layers(env),
+        ("environment", from_env),
+        ("flag", given),
     ]
-    if any(key in layers[-1][1] for key in THRESHOLDS):
-        layers[-1][1].setdefault("calibration.use", False)
     values: dict[str, Any] = {}
     origins = dict.fromkeys(flatten(Settings().model_dump()), "default")
     for origin, layer in layers:

@@ -267,6 +267,11 @@ class LimitSettings(Group):
 
 
 class Settings(Group):
+    profile: Annotated[Literal["dev", "production"] | None, BeforeValidator(nothing)] = Field(
+        None,
+        description="Other defaults for intervals, leases and limits: `dev` (short) or `production` (long). What is "
+        "set explicitly wins; `content-ai config show` says where each value came from.",
+    )
     state_dir: UserPath = Field(
         Path(".content-ai"), description="Folder of the manifest, the artifacts and Dagster's records."
     )

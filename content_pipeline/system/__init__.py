@@ -9,5 +9,6 @@
 - `parallel_map.py`: `map` in a few forked processes
 - `process_identity.py`: which process is which, across machines and containers
 - `read_beginning.py`: the first bytes of a database file, without losing the locks on it
+- `open_files.py`: which processes have a file open
 - `stack_dump.py`: where a process hangs
 """

@@ -71,7 +71,8 @@ def rows_holding(server: postgres.Server, database: str, *secrets: str) -> list[
     connection = psycopg2.connect(host=str(server.folder), port=server.port, user="postgres", dbname=database)
     with contextlib.closing(connection), connection.cursor() as cursor:
         cursor.execute(
-            "SELECT schemaname || '.' || tablename FROM pg_tables WHERE schemaname IN ('public', 'dagster_records')"
+            "SELECT schemaname || '.' || tablename FROM pg_tables "
+            "WHERE schemaname IN ('public', 'content_ai', 'dagster_records')"
         )
         tables = [row[0] for row in cursor.fetchall()]
         assert len(tables) > 20
@@ -125,15 +126,13 @@ def test_a_lost_manifest_is_rebuilt_and_superseded_runs_are_pruned(
     listed = dagster("run", "list", cwd=tmp_path, environment=environment).count("Run: ")
     assert json.loads(pruned.stdout)["runs"] + listed == 6
     assert 3 <= listed < 6
-    server.execute("DROP SCHEMA public CASCADE", database)
-    server.execute("CREATE SCHEMA public", database)
+    server.execute("DROP SCHEMA content_ai CASCADE", database)
     rebuilt = content_ai("queue", "rebuild", "--json", cwd=tmp_path, env=environment)
     assert json.loads(rebuilt.stdout)["videos"] == 3, rebuilt.stderr
     stages = process(tmp_path, environment, "--rms-threshold", "0.15")
     assert "computed" not in {how for one in stages for how in one.values()}
     # The state folder is lost as well: what is in the database is enough to know the videos again.
-    server.execute("DROP SCHEMA public CASCADE", database)
-    server.execute("CREATE SCHEMA public", database)
+    server.execute("DROP SCHEMA content_ai CASCADE", database)
     shutil.rmtree(tmp_path / ".content-ai" / "dagster")
     rebuilt = content_ai("queue", "rebuild", "--json", cwd=tmp_path, env=environment)
     assert json.loads(rebuilt.stdout)["videos"] == 3, rebuilt.stderr

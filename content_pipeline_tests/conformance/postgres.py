@@ -26,6 +26,7 @@ import psycopg2  # type: ignore[import-untyped]
 
 START_S = 60
 PR_SET_PDEATHSIG = 1
+IN_MANIFEST = "-c search_path=content_ai,public"  # for statements that name the manifest's tables
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Server:
 
     def execute(self, statement: str, database: str = "postgres") -> None:
         # Whatever the server is set to, it does what a test asks of it.
-        options = "-c default_transaction_read_only=off -c statement_timeout=0 -c lock_timeout=0"
+        options = f"-c default_transaction_read_only=off -c statement_timeout=0 -c lock_timeout=0 {IN_MANIFEST}"
         connection = psycopg2.connect(
             host=str(self.folder), port=self.port, user="postgres", dbname=database, options=options
         )

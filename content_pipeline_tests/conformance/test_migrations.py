@@ -14,8 +14,9 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 import content_pipeline.manifest.migrate as migrate
-from content_pipeline.errors import BadSettings, ForeignDatabase, NoManifest, OldSchema
-from content_pipeline.manifest.database import SCHEMA_VERSION, Access, open_engine
+from content_pipeline.errors import ForeignDatabase, NewerSchema, NoManifest, OldSchema
+from content_pipeline.manifest.compatibility import SCHEMA_VERSION
+from content_pipeline.manifest.database import Access, open_engine
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.schema import metadata
 from content_pipeline_tests.conformance.manifests import add, claim, database_url, succeed
@@ -234,10 +235,10 @@ def test_paths_are_kept_in_the_order_of_their_bytes(empty_url: str) -> None:
 def test_a_database_of_a_newer_version_is_refused(empty_url: str) -> None:
     engine = open_engine(empty_url)
     with engine.connect() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999', oldest_program = '9999'")
         connection.commit()
     engine.dispose()
-    with pytest.raises(BadSettings, match=r"schema 9999.* newer version"):
+    with pytest.raises(NewerSchema, match=r"schema 9999.* newer version"):
         open_engine(empty_url)
 
 

@@ -61,7 +61,7 @@ def away(server: Server, _database: str) -> AbstractContextManager[None]:
 
 
 def session(server: Server, database: str) -> psycopg2.extensions.connection:
-    return psycopg2.connect(host=str(server.folder), user="postgres", dbname=database)
+    return psycopg2.connect(host=str(server.folder), user="postgres", dbname=database, options=postgres.IN_MANIFEST)
 
 
 @contextmanager
