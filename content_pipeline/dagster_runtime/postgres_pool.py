@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import psycopg2  # type: ignore[import-untyped]
 import sqlalchemy as sa
 
 from content_pipeline.dagster_runtime.records_damage import SCHEMA, name_postgres_failure
-from content_pipeline.errors import DagsterHomeBroken, DatabaseReadOnly
+from content_pipeline.errors import DagsterHomeBroken, DatabaseAway, DatabaseReadOnly
 from content_pipeline.manifest.database import parsed_url
+from content_pipeline.manifest.database_errors import first_line
 from content_pipeline.manifest.database_retry import call_with_retries
 from content_pipeline.manifest.postgres import postgres_engine
 from content_pipeline.settings.database_url import DatabaseUrl
@@ -53,14 +55,26 @@ class RecordsPool:
     @contextmanager
     def begin(self) -> Iterator[sa.Connection]:
         """The same, with a transaction."""
-        with self.connect() as connection:
-            transaction = connection.execution_options(isolation_level="READ COMMITTED")
-            with transaction.begin():
-                yield transaction
+        with (
+            self._named_failures(),
+            call_with_retries(self._transacting, RETRY_S, self.place) as connection,
+            connection.begin(),
+        ):
+            yield connection
 
     def _connected(self) -> sa.Connection:
         with self._named_failures():
             return self.engine.connect()
+
+    def _transacting(self) -> sa.Connection:
+        """Setting the isolation asks the server, past what SQLAlchemy watches: it may be going down at this moment."""
+        connection = self._connected()
+        try:
+            return connection.execution_options(isolation_level="READ COMMITTED")
+        except psycopg2.Error as error:
+            connection.invalidate(error)
+            connection.close()
+            raise DatabaseAway(f"Dagster's records in {self.place} do not answer: {first_line(error)}") from error
 
     @contextmanager
     def _named_failures(self) -> Iterator[None]:

@@ -159,6 +159,29 @@ def test_a_server_that_restarts_is_waited_for(settings: Settings, server: Server
         use(instance)
 
 
+def test_a_connection_that_ends_before_its_transaction_begins_is_replaced(settings: Settings, server: Server) -> None:
+    """As when a server goes down between the look at a kept connection and its first use."""
+    ended: list[int] = []
+
+    def end_it(connection: Any, _record: Any, _proxy: Any) -> None:
+        if not ended:
+            ended.append(connection.info.backend_pid)
+            server.execute(f"SELECT pg_terminate_backend({ended[0]}, 5000)")
+
+    with open_instance(settings) as instance:
+        use(instance)
+        pool = pool_of(settings.manifest_url)
+        with pool.begin() as connection:  # from now on its driver asks the server when the next one begins
+            connection.execute(sa.text("SELECT 1"))
+        sa.event.listen(pool.engine, "checkout", end_it)
+        try:
+            with pool.begin() as connection:
+                assert connection.execute(sa.text("SELECT pg_backend_pid()")).scalar_one() not in ended
+        finally:
+            sa.event.remove(pool.engine, "checkout", end_it)
+    assert len(ended) == 1
+
+
 def test_a_server_that_takes_no_writes_has_its_name(settings: Settings, server: Server) -> None:
     with open_instance(settings) as instance:
         use(instance)
