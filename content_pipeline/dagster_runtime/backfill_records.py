@@ -120,7 +120,7 @@ def end_backfill(
         return
     data = found.asset_backfill_data
     assets = [key.to_user_string() for key in data.target_subset.asset_keys]
-    lost = _subset(assets, partitions, failed)
+    lost = _subset(assets, partitions, failed) - data.materialized_subset  # the stages before the one that failed
     data = data._replace(materialized_subset=data.target_subset - lost, failed_and_downstream_subset=lost)
     ended = found._replace(asset_backfill_data=data, status=status, backfill_end_timestamp=time.time())
     instance.update_backfill(ended if description is None else ended._replace(description=description))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -70,8 +70,8 @@ def started(instance: dg.DagsterInstance, settings: Settings, due: DueRun) -> dg
     )
 
 
-def materialize(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
-    for stage in VIDEO_STAGES:
+def materialize(instance: dg.DagsterInstance, run: dg.DagsterRun, stages: Sequence[str] = VIDEO_STAGES) -> None:
+    for stage in stages:
         made = dg.AssetMaterialization(stage, partition=run.tags[PARTITION_TAG])
         event = dg.DagsterEvent(
             dg.DagsterEventType.ASSET_MATERIALIZATION.value,
@@ -89,13 +89,13 @@ def fail(
     instance.report_run_failed(run)
 
 
-def montage_counts(instance: dg.DagsterInstance, settings: Settings) -> list[int]:
+def shown_counts(instance: dg.DagsterInstance, settings: Settings, asset: str = "montage") -> list[int]:
     """What the UI shows of one asset of the only backfill: made, failed, in progress."""
     graph = build_definitions(settings).resolve_asset_graph()
     shown = only_backfill(instance).asset_backfill_data.get_backfill_status_per_asset_key(graph)
     assert {one.asset_key.to_user_string() for one in shown} == set(VIDEO_STAGES)
-    (montage,) = (one for one in shown if one.asset_key == dg.AssetKey("montage"))
-    return list(montage.partitions_counts_by_status.values())
+    (its,) = (one for one in shown if one.asset_key == dg.AssetKey(asset))
+    return list(its.partitions_counts_by_status.values())
 
 
 def test_a_backfill_all_of_whose_jobs_wait_for_their_retry_goes_on(
@@ -122,6 +122,7 @@ def test_a_run_that_failed_for_good_is_not_said_to_be_retried_and_its_backfill_e
     due = due_runs(settings, instance, NOON)
     runs = [started(instance, settings, one) for one in due]
     due_runs(settings, instance, NOON)
+    materialize(instance, runs[0], ["fingerprint"])
     fail(manifest, instance, due[0], runs[0], RetryPolicy.PERMANENT)
     due_runs(settings, instance, NOON)  # while the other goes on
     assert instance.get_run_by_id(runs[0].run_id).tags[WILL_RETRY_TAG] == "false"
@@ -130,7 +131,8 @@ def test_a_run_that_failed_for_good_is_not_said_to_be_retried_and_its_backfill_e
     daemon_tick()
     due_runs(settings, instance, NOON)
     assert only_backfill(instance).status is BulkActionStatus.COMPLETED_FAILED
-    assert montage_counts(instance, settings) == [1, 1, 0]
+    assert shown_counts(instance, settings) == [1, 1, 0]
+    assert shown_counts(instance, settings, "fingerprint") == [2, 0, 0], "what came before the failure was made"
     due_runs(settings, instance, NOON)
     assert only_backfill(instance).status is BulkActionStatus.COMPLETED_FAILED, "it stays ended"
 
@@ -149,7 +151,7 @@ def test_a_backfill_that_dagster_ended_while_nobody_looked_goes_on(
     assert only_backfill(instance).status is BulkActionStatus.COMPLETED_FAILED
     (again,) = due_runs(settings, instance, NOON)
     assert only_backfill(instance).status is BulkActionStatus.REQUESTED
-    assert montage_counts(instance, settings) == [1, 0, 1]
+    assert shown_counts(instance, settings) == [1, 0, 1]
     assert (again.partition_key, again.tags[BACKFILL_TAG]) == (second.partition_key, first.tags[BACKFILL_TAG])
     run = started(instance, settings, again)
     materialize(instance, run)
@@ -171,4 +173,4 @@ def test_a_backfill_whose_jobs_have_no_run_for_a_while_goes_on(
         daemon_tick()
         assert only_backfill(instance).status is BulkActionStatus.REQUESTED
         due_runs(settings, instance, NOON)  # asks for the second, which nobody launches
-    assert montage_counts(instance, settings) == [1, 0, 1], "what is shown is true: one made, none failed, one to do"
+    assert shown_counts(instance, settings) == [1, 0, 1], "what is shown is true: one made, none failed, one to do"
