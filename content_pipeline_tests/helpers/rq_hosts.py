@@ -16,6 +16,7 @@ import pytest
 from content_pipeline.defs.sensors.dispatch_jobs import OPEN
 from content_pipeline.launchers.queue_launcher import launcher_of
 from content_pipeline.launchers.rq.run_launcher import RqRunLauncher
+from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline_tests.conformance import postgres
 from content_pipeline_tests.helpers.eventually import eventually
@@ -63,9 +64,13 @@ class RqProject(LaunchedProject):
         return "".join(path.read_text() for path in self.folder.glob("worker-*.log"))
 
     def ends(self, run_id: str, timeout_s: float = 90.0) -> dg.DagsterRunStatus:
+        """Waits for the run's end, and for its worker to commit: the child ends the run before that."""
+
         def ended() -> bool:
             with self.instance() as instance:
-                return instance.get_run_by_id(run_id).is_finished
+                if not instance.get_run_by_id(run_id).is_finished:
+                    return False
+            return not self.manifest.jobs.list(JobFilter(run_id=run_id, status=State.RUNNING))
 
         eventually(ended, f"the run {run_id} ended\n{self.logs()}", timeout_s)
         return self.status(run_id)

@@ -28,6 +28,7 @@ from content_pipeline.launchers.queue_launcher import launch_of
 from content_pipeline.launchers.reconcile import reconcile
 from content_pipeline.launchers.rq.announcements import KINDS, Announcements
 from content_pipeline.launchers.rq.redis_server import RedisServer
+from content_pipeline.launchers.rq.run_launcher import RqRunLauncher
 from content_pipeline.launchers.rq.worker import RqWorker
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline_tests.conformance import postgres
@@ -272,8 +273,8 @@ def test_a_redis_that_cannot_be_reached_is_named_at_the_start_and_its_password_i
 )
 def test_settings_that_contradict_each_other_are_refused(project: RqProject, given: dict[str, str], said: str) -> None:
     project.set(**given)
-    with project.instance() as instance, pytest.raises(BadSettings, match=said):
-        _ = instance.run_launcher
+    with pytest.raises(BadSettings, match=said):
+        RqRunLauncher(project.settings)
     runs = partial(DagsterRuns, compose=build_definitions)
     with pytest.raises(BadSettings, match=said):
         RqWorker(project.settings, lambda: project.settings, runs, NullWatcher(), KINDS)
