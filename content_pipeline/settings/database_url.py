@@ -11,11 +11,9 @@ import hashlib
 import os
 import re
 from functools import cache
-from typing import Any
 from urllib.parse import unquote_plus
 
-from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from content_pipeline.settings.secret_url import SecretUrl
 
 MASK = "***"
 POSTGRES = "postgresql+psycopg2"
@@ -39,21 +37,18 @@ _KEYWORDS = re.compile(r"(?:^|[\s?&;])(?:dbname|host|hostaddr|user|\w*pass\w*|se
 _SLIP = re.compile(r"\s*postgres|.*:.*@", re.IGNORECASE | re.DOTALL)
 
 
-class DatabaseUrl:
+class DatabaseUrl(SecretUrl):
     """A path or a URL, as a person gives it; `postgres://` and its other spellings mean the driver that is installed.
 
     Equal when they mean the same, password included.
     """
 
-    __slots__ = ("_masked", "_real")
+    __slots__ = ()
+    MUST_BE = "a path or a database URL"
 
     def __init__(self, text: str) -> None:
-        self._real = _canonical(text)
-        self._masked = masked(self._real)
-
-    def reveal(self) -> str:
-        """The address with its password: for the engine, and for nothing that is printed or stored."""
-        return self._real
+        real = _canonical(text)
+        super().__init__(real, masked(real))
 
     @property
     def is_path(self) -> bool:
@@ -67,32 +62,6 @@ class DatabaseUrl:
     def identity(self) -> str:
         """The address for files that are left behind: tells two passwords apart, and gives away neither."""
         return self._masked if self._masked == self._real else f"{self._masked}#{slow_digest(self._real, self._masked)}"
-
-    def __str__(self) -> str:
-        return self._masked
-
-    def __repr__(self) -> str:
-        return f"DatabaseUrl({self._masked!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DatabaseUrl) and other._real == self._real
-
-    def __hash__(self) -> int:
-        return hash(self._real)
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            cls._validate, serialization=core_schema.plain_serializer_function_ser_schema(str, when_used="json")
-        )
-
-    @classmethod
-    def _validate(cls, value: Any) -> DatabaseUrl:
-        if isinstance(value, cls):
-            return value
-        if not isinstance(value, str):
-            raise ValueError("must be a path or a database URL")
-        return cls(value)
 
 
 def masked(text: str) -> str:
