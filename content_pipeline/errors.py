@@ -252,6 +252,11 @@ class LibraryOffline(EnvironmentalError):
     hint = "Mount the folder again; the work continues where it stopped."
 
 
+class StorageMismatch(EnvironmentalError):
+    code = "storage_mismatch"
+    hint = "Mount the storage, or correct `[roots]` in the settings of this host; `content-ai doctor` shows every root."
+
+
 class IllegalMove(PermanentError):
     code = "illegal_move"
     hint = "Look at the job with `content-ai queue show`."

@@ -21,7 +21,7 @@ def identify(path: Path, root: Path, known: Videos, alive: Callable[[], None] = 
     """
     with open_source(path, root) as source:
         before = known.at(path)
-        if before is not None and before.signature == str(source.signature):
+        if before is not None and source.signature.matches(before.signature):
             return before
         video = _look_closer(source, root, before, known, alive)
     known.save(video)
@@ -35,7 +35,7 @@ def likely_key(path: Path, root: Path, known: Videos) -> str:
     """
     with open_source(path, root) as source:
         before = known.at(path)
-        if before is not None and before.signature == str(source.signature):
+        if before is not None and source.signature.matches(before.signature):
             return before.key
         quick = quick_digest(source)
     twin = next((other for other in known.with_quick(quick) if other.path != path), None)
@@ -77,7 +77,7 @@ def _holds(video: KnownVideo, full: str, known: Videos, alive: Callable[[], None
     try:
         with open_source(video.path, video.root) as source:
             digest = full_digest(source, progress=lambda _fraction: alive())
-            if video.signature == str(source.signature):
+            if source.signature.matches(video.signature):
                 known.save(replace(video, full=digest))
             return digest == full
     except MissingFile:

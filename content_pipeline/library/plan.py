@@ -15,6 +15,7 @@ from content_pipeline.library.recipe import FOLLOWS, Recipe, changes
 from content_pipeline.library.scan import Found, Scan
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import JobSummary
+from content_pipeline.media.source import Signature
 from content_pipeline.settings.job_options import JobOptions
 from content_pipeline.stage import VIDEO_STAGES
 
@@ -130,7 +131,7 @@ def plan(scan: Scan, known: Known, wanted: Wanted) -> LibraryPlan:
     for found in scan.recordings:
         before = moved.get(found.path) if moved else None
         path = str(found.path) if before is None else before
-        input_changed = None if before is not None else _input_change(known.signatures.get(path), str(found.signature))
+        input_changed = None if before is not None else _input_change(known.signatures.get(path), found.signature)
         videos.append(_plan_video(found, known.jobs.get(path), input_changed, known, wanted))
     missing = _missing(scan.recordings, known, set(moved.values()))
     offline = {path for path in missing if is_offline(Path(path), known.signatures[path])}
@@ -138,12 +139,12 @@ def plan(scan: Scan, known: Known, wanted: Wanted) -> LibraryPlan:
     return LibraryPlan(scan.root, tuple(videos), tuple(renamed), gone, tuple(sorted(offline)))
 
 
-def _input_change(known: str | None, signature: str) -> str | None:
+def _input_change(known: str | None, found: Signature) -> str | None:
     """What `stat` says otherwise of a file than before, if anything; only reading tells whether its bytes changed."""
-    if known == signature:
+    if found.matches(known):
         return None
-    is_same_size = known is not None and _body(_body(known)) == _body(_body(signature))
-    return TIMES_CHANGED if is_same_size else INPUT_CHANGED
+    same_sizes = f"{found.device}:{found.inode}:{found.size_bytes}:", f"-:-:{found.size_bytes}:"
+    return TIMES_CHANGED if known is not None and known.startswith(same_sizes) else INPUT_CHANGED
 
 
 def _missing(recordings: Iterable[Found], known: Known, moved: set[str]) -> list[str]:
@@ -153,7 +154,10 @@ def _missing(recordings: Iterable[Found], known: Known, moved: set[str]) -> list
 
 
 def _renamed(recordings: Iterable[Found], known: Known) -> list[Renamed]:
-    """A new path with the device, inode, size and time of a path that is gone is that file, moved."""
+    """A new path with the device, inode, size and time of a path that is gone is that file, moved.
+
+    Of shared storage neither device nor inode is known: a file that moved there is known by what it holds, once read.
+    """
     unknown = [found for found in recordings if str(found.path) not in known.signatures]
     if not unknown:
         return []

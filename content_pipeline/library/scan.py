@@ -154,7 +154,7 @@ def _holds_recordings(folder: Path, endings: tuple[str, ...], ownership_of: Call
 
 def known_and_changed(scan: Scan, signatures: Mapping[str, str]) -> tuple[list[Found], list[Found]]:
     """The recordings that are as they were when they got these signatures, by path; and the others."""
-    same = [found for found in scan.recordings if signatures.get(str(found.path)) == str(found.signature)]
+    same = [found for found in scan.recordings if found.signature.matches(signatures.get(str(found.path)))]
     return same, sorted(set(scan.recordings) - set(same)) if len(same) < len(scan.recordings) else []
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from itertools import groupby, pairwise
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -225,6 +226,8 @@ def _published(connection: sa.Connection) -> list[_Published]:
 
 
 def _output_violations(one: _Published, digest_of: Callable[[str], str | None]) -> Iterator[Violation]:
+    if not Path(one.path).is_absolute():
+        return  # below a root that this host does not map: one that does can look
     found = digest_of(one.path)
     if found is None:
         yield Violation(Invariant.OUTPUTS, one.job_id, f"{one.path} is gone")

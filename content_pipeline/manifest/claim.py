@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import product
@@ -19,7 +19,9 @@ from content_pipeline.manifest.jobs_part import JobsPart
 from content_pipeline.manifest.lifecycle import CLAIMABLE, Move, State
 from content_pipeline.manifest.model import ClaimRequest, Job
 from content_pipeline.manifest.schema import attempts, job_items
+from content_pipeline.manifest.seen_roots import known_roots, seen_roots
 from content_pipeline.manifest.statements import locked
+from content_pipeline.manifest.storage_roots import MARK, roots_of
 from content_pipeline.manifest.transitions import NO_LEASE, as_job, move
 
 
@@ -47,7 +49,8 @@ def claim(tx: Transaction, request: ClaimRequest, lease_s: float) -> list[Job]:
     """Take due jobs under a fresh lease, and count the attempt."""
     gate = breakers.gate(tx)
     lease = _lease_columns(tx, request, lease_s)
-    claimed = [_claimed(job, lease, request) for job in _due(tx, request, gate, lock=True)]
+    due_here = _due(tx, request, gate, [can_be_done_here(tx)], lock=True)
+    claimed = [_claimed(job, lease, request) for job in due_here]
     if claimed:
         _write_claims(tx, claimed, lease)
         _begin_attempts(tx, claimed)
@@ -56,8 +59,8 @@ def claim(tx: Transaction, request: ClaimRequest, lease_s: float) -> list[Job]:
 
 
 def due(tx: Transaction, request: ClaimRequest) -> list[Job]:
-    """The jobs that a claim would take now; they stay where they are."""
-    return _due(tx, request, breakers.gate(tx), lock=False)
+    """The jobs that a claim would take now, here or on another host; they stay where they are."""
+    return _due(tx, request, breakers.gate(tx), [], lock=False)
 
 
 def next_due(connection: sa.Connection) -> datetime | None:
@@ -79,13 +82,32 @@ def due_query(
     return query.order_by(columns.priority.desc(), columns.available_at, columns.job_id)
 
 
-def _due(tx: Transaction, request: ClaimRequest, gate: Gate, lock: bool) -> list[Job]:
+def can_be_done_here(tx: Transaction) -> sa.ColumnElement[bool]:
+    """A worker claims what it can see: below no root, or below one whose marker it has just read.
+
+    The folder for the outputs counts, too. What it cannot see is left to others, and has not failed.
+    """
+    seen = seen_roots(known_roots(tx.connection), roots_of(tx.connection.dialect))
+    output_dir = sa.type_coerce(job_items.c.options, sa.JSON)["output_dir"].as_string()
+    return sa.and_(_is_seen(job_items.c.subject, seen), _is_seen(sa.func.coalesce(output_dir, ""), seen))
+
+
+def _is_seen(path: sa.ColumnElement[Any], seen: Collection[str]) -> sa.ColumnElement[bool]:
+    """Of a path as it is stored."""
+    text = sa.cast(path, sa.Text)
+    its = [sa.or_(text == MARK + name, text.startswith(f"{MARK}{name}/", autoescape=True)) for name in sorted(seen)]
+    return sa.or_(sa.not_(text.startswith(MARK, autoescape=True)), *its)
+
+
+def _due(
+    tx: Transaction, request: ClaimRequest, gate: Gate, here: Sequence[sa.ColumnElement[bool]], lock: bool
+) -> list[Job]:
     """Each state is read in the order of its index, no further than needed; rows that others lock are skipped."""
     if request.number < 1 or gate.blocks_everything:
         return []
     found: dict[str, Job] = {}
     for state, (conditions, is_probe) in product(CLAIMABLE, gate.openings()):
-        query = due_query(tx, request, state, conditions).limit(1 if is_probe else request.number)
+        query = due_query(tx, request, state, [*conditions, *here]).limit(1 if is_probe else request.number)
         rows = tx.connection.execute(locked(query, skip=True) if lock else query)
         found.update((row.job_id, as_job(row)) for row in rows)
     in_order = sorted(found.values(), key=lambda job: (-job.priority, job.available_at, job.job_id))

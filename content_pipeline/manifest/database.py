@@ -31,6 +31,7 @@ from content_pipeline.manifest.sqlite import (
     sqlite_engine,
 )
 from content_pipeline.manifest.sqlite import on_network_filesystem as on_network_filesystem
+from content_pipeline.manifest.storage_roots import StorageRoots, roots_of
 from content_pipeline.manifest.write_queue import wait_to_write
 from content_pipeline.settings.database_url import DatabaseUrl, masked
 
@@ -210,6 +211,11 @@ class Database:
     def name(self) -> str:
         """A path, or a URL without its password."""
         return str(_name(self.engine))
+
+    @property
+    def roots(self) -> StorageRoots:
+        """Where this host has the roots that its paths are stored by."""
+        return roots_of(self.engine.dialect)
 
     def expect_compatible(self, connection: sa.Connection) -> None:
         """A newer version may have migrated it while this process runs."""

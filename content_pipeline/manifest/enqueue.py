@@ -18,6 +18,7 @@ from content_pipeline.manifest.jobs_part import JobsPart
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import JobRequest
 from content_pipeline.manifest.schema import PathText
+from content_pipeline.manifest.storage_roots import StorageRoots, roots_of
 from content_pipeline.manifest.transitions import count
 
 CHUNK = 5000
@@ -75,7 +76,8 @@ def enqueue(tx: Transaction, requests: Sequence[JobRequest]) -> int:
     """Insert what is not there yet; asking again for a subject changes nothing. Returns how many are new."""
     # Named in the order asked for, so that the first asked is the first claimed; inserted in one order that all
     # share, so that two who ask for the same never deadlock.
-    rows = [(request.kind, *_row(request)) for request in requests]
+    roots = roots_of(tx.connection.dialect)
+    rows = [(request.kind, *_row(request, roots)) for request in requests]
     rows.sort(key=lambda row: (row[0], row[3]))
     insert = _insert_sqlite if tx.connection.dialect.name == "sqlite" else _insert_postgres
     inserted = 0
@@ -86,18 +88,18 @@ def enqueue(tx: Transaction, requests: Sequence[JobRequest]) -> int:
     return inserted
 
 
-def _row(request: JobRequest) -> tuple[Any, ...]:
+def _row(request: JobRequest, roots: StorageRoots) -> tuple[Any, ...]:
     return (
         new_ulid(),
-        PathText.stored(request.library),
-        PathText.stored(request.subject),
+        PathText.stored(roots.to_stored(request.library)),
+        PathText.stored(roots.to_stored(request.subject)),
         request.video_key,
         request.priority,
         request.max_attempts,
         request.max_crashes,
         request.input_size,
         json.dumps(request.metadata) if request.metadata else "{}",
-        None if request.options is None else json.dumps(request.options),
+        None if request.options is None else json.dumps(roots.json_to_stored(request.options)),
         request.force_id,
     )
 

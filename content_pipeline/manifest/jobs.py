@@ -70,7 +70,7 @@ class Jobs(EnqueueJobs, ClaimJobs, RenewLeases, ReportJobs, OrderJobs, RescueJob
 
     def summaries_under(self, folder: Path, kind: str = PROCESSING) -> Sequence[JobSummary]:
         """Of every job whose subject lies below a folder."""
-        return self._summaries(job_items.c.kind == kind, *below(job_items.c.subject, folder))
+        return self._summaries(job_items.c.kind == kind, *below(job_items.c.subject, folder, self._database.roots))
 
     def summaries_at(self, paths: Sequence[Path], kind: str = PROCESSING) -> Sequence[JobSummary]:
         """Of the jobs about these files."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,14 +25,18 @@ from content_pipeline.manifest.publications import Publications
 from content_pipeline.manifest.recipes import Recipes
 from content_pipeline.manifest.restore import RecordedVideo, RestoreCounts
 from content_pipeline.manifest.rights import Rights, rights_of
-from content_pipeline.manifest.schema import calibrations, job_items, metadata
+from content_pipeline.manifest.roots import Roots
+from content_pipeline.manifest.schema import calibrations, job_items, metadata, storage_roots
 from content_pipeline.manifest.videos import Videos
 from content_pipeline.manifest.workers import Workers
 
 
 @retry_when_away
 class Manifest:
-    """`now` and `random` are given in tests; else they are the database's clock and Python's random numbers."""
+    """`now` and `random` are given in tests; else they are the database's clock and Python's random numbers.
+
+    `roots`: where this host has mounted shared storage, by name.
+    """
 
     def __init__(
         self,
@@ -39,6 +44,7 @@ class Manifest:
         now: Callable[[], datetime] | None = None,
         random: Callable[[], float] = random.random,
         lease_s: float = LEASE_S,
+        roots: Mapping[str, Path] | None = None,
     ) -> None:
         self._database = Database(engine, now)
         self.jobs = Jobs(self._database, random, lease_s)
@@ -49,6 +55,7 @@ class Manifest:
         self.publications = Publications(self._database, lease_s)
         self.recipes = Recipes(self._database)
         self.workers = Workers(self._database)
+        self.roots = Roots(self._database, {} if roots is None else roots)
 
     @property
     def name(self) -> str:
@@ -87,9 +94,11 @@ class Manifest:
             return prune(tx, before, spared, video_kinds)
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Forget everything, but for how storage is called."""
         with self._database.transaction() as tx:
             for table in reversed(metadata.sorted_tables):
+                if table is storage_roots:
+                    continue
                 tx.connection.execute(sa.delete(table))
 
     def restore(

@@ -25,6 +25,7 @@ from content_pipeline.manifest.lease import fenced_job
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.model import Lease
 from content_pipeline.manifest.schema import PathText, job_items, publications
+from content_pipeline.manifest.seen_roots import can_look_at
 from content_pipeline.manifest.statements import in_chunks, insert_for
 
 
@@ -156,7 +157,8 @@ class Publications:
         """Rows of files that a person removed long ago; those that a job still counts on are put back instead."""
         with self._database.connect() as connection:
             old = sa.select(publications.c.path).where(publications.c.published_at < before)
-            candidates = [path for path in connection.execute(old).scalars() if not Path(path).exists()]
+            lost = [path for path in connection.execute(old).scalars() if not Path(path).exists()]
+            candidates = [path for path in lost if can_look_at(connection, path)] if lost else []
             outputs = connection.execute(sa.select(job_items.c.output_files)).scalars() if candidates else ()
             wanted = {path for paths in outputs for path in paths}
         missing = [place_of(path) for path in candidates if path not in wanted]

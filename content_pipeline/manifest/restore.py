@@ -19,8 +19,9 @@ from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.recipes import add_recipes
 from content_pipeline.manifest.schema import PathText, job_items, state_transitions, videos
 from content_pipeline.manifest.statements import clean, in_chunks, insert_for
+from content_pipeline.manifest.storage_roots import StorageRoots, roots_of
 from content_pipeline.manifest.transitions import SNIPPET_LENGTH, count
-from content_pipeline.manifest.videos import KnownVideo
+from content_pipeline.manifest.videos import KnownVideo, stored_signature
 
 
 @dataclass(frozen=True)
@@ -58,27 +59,32 @@ def restore(
     A job is added only along with its file: of a path that is known already the manifest knows better.
     """
     add_recipes(tx, recipes)
-    by_path = {str(one.video.path): one for one in reversed(recorded)}
+    roots = roots_of(tx.connection.dialect)
+    by_path = {_stored(roots, one): one for one in reversed(recorded)}
     # In one order that all share, so that two who restore the same never deadlock.
-    lost = [by_path[path] for path in sorted(by_path, key=PathText.stored)]
+    lost = [by_path[path] for path in sorted(by_path)]
     added, jobs = 0, 0
     for some in in_chunks(lost):
         paths = _add_videos(tx, some)
-        done = [one for one in some if one.made is not None and str(one.video.path) in paths]
+        done = [one for one in some if one.made is not None and _stored(roots, one) in paths]
         publications.restore(tx, [(file, one.made.at) for one in some if one.made for file in one.made.publications])
         added, jobs = added + len(paths), jobs + (_add_jobs(tx, done, reason) if done else 0)
     return RestoreCounts(added, jobs)
 
 
+def _stored(roots: StorageRoots, one: RecordedVideo) -> str:
+    return PathText.stored(roots.to_stored(str(one.video.path)))
+
+
 def _add_videos(tx: Transaction, lost: Sequence[RecordedVideo]) -> set[str]:
-    """Returns the paths that were unknown."""
+    """Returns the paths that were unknown, as they are stored."""
     insert = insert_for(tx.connection, videos).on_conflict_do_nothing(index_elements=["path"])
     rows = [
         {
             "path": str(one.video.path),
             "root": str(one.video.root),
             "key": one.video.key,
-            "signature": one.video.signature,
+            "signature": stored_signature(tx, one.video.path, one.video.signature),
             "quick": one.video.quick,
             "full": one.video.full,
             "first_seen": one.seen_at,
@@ -86,7 +92,7 @@ def _add_videos(tx: Transaction, lost: Sequence[RecordedVideo]) -> set[str]:
         }
         for one in lost
     ]
-    return set(tx.connection.execute(insert.returning(videos.c.path), rows).scalars())
+    return set(tx.connection.execute(insert.returning(sa.type_coerce(videos.c.path, sa.Text)), rows).scalars())
 
 
 def _add_jobs(tx: Transaction, lost: Sequence[RecordedVideo], reason: str) -> int:

@@ -7,6 +7,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from content_pipeline.manifest.breaker import LIBRARY
+from content_pipeline.manifest.storage_roots import roots_of
+
 metadata = sa.MetaData()
 
 
@@ -14,7 +17,7 @@ class PathText(sa.types.TypeDecorator[str]):
     """A path as text that any database stores, also when its bytes are no UTF-8, in the order of its bytes.
 
     Undecodable bytes, which Python keeps as lone surrogates, move to a private plane that no file
-    name uses, and back when read.
+    name uses, and back when read. A path below a root of this engine is stored by the root's name.
     """
 
     impl = sa.Text
@@ -27,10 +30,10 @@ class PathText(sa.types.TypeDecorator[str]):
         return dialect.type_descriptor(sa.Text(collation="C") if dialect.name == "postgresql" else sa.Text())
 
     def process_bind_param(self, value: str | None, dialect: Any) -> str | None:
-        return None if value is None else self.stored(value)
+        return None if value is None else self.stored(roots_of(dialect).to_stored(value))
 
     def process_result_value(self, value: str | None, dialect: Any) -> str | None:
-        return None if value is None else self.original(value)
+        return None if value is None else roots_of(dialect).to_local(self.original(value))
 
     @classmethod
     def stored(cls, path: str) -> str:
@@ -43,6 +46,35 @@ class PathText(sa.types.TypeDecorator[str]):
     @staticmethod
     def _moved(text: str, first: int, shift: int) -> str:
         return "".join(chr(ord(char) + shift) if first <= ord(char) < first + 128 else char for char in text)
+
+
+class ScopeText(PathText):
+    """What a breaker is about; `library:` is followed by a path."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Any) -> str | None:
+        if value is None or not value.startswith(LIBRARY):
+            return super().process_bind_param(value, dialect)
+        return f"{LIBRARY}{super().process_bind_param(value.removeprefix(LIBRARY), dialect)}"
+
+    def process_result_value(self, value: str | None, dialect: Any) -> str | None:
+        if value is None or not value.startswith(LIBRARY):
+            return super().process_result_value(value, dialect)
+        return f"{LIBRARY}{super().process_result_value(value.removeprefix(LIBRARY), dialect)}"
+
+
+class PathsJson(sa.types.TypeDecorator[Any]):
+    """JSON that holds paths, each a text of its own: those below a root are stored by its name."""
+
+    impl = sa.JSON
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Any) -> Any:
+        return roots_of(dialect).json_to_stored(value)
+
+    def process_result_value(self, value: Any, dialect: Any) -> Any:
+        return roots_of(dialect).json_to_local(value)
 
 
 class Instant(sa.types.TypeDecorator[datetime]):
@@ -108,13 +140,13 @@ job_items = sa.Table(
     sa.Column("progress", sa.JSON(none_as_null=True)),
     sa.Column("error_code", sa.String(40)),
     sa.Column("last_error", sa.Text),
-    sa.Column("output_files", sa.JSON, nullable=False),
-    sa.Column("output_hashes", sa.JSON, nullable=False),
-    sa.Column("results", sa.JSON, nullable=False),
+    sa.Column("output_files", PathsJson, nullable=False),
+    sa.Column("output_hashes", PathsJson, nullable=False),
+    sa.Column("results", PathsJson, nullable=False),
     sa.Column("cost", sa.JSON, nullable=False),
     sa.Column("metadata", sa.JSON, nullable=False),
     # What it is to be done with; without, the settings count as they are when it runs.
-    sa.Column("options", sa.JSON(none_as_null=True)),
+    sa.Column("options", PathsJson(none_as_null=True)),
     # Asks that nothing older be reused, until the job succeeds.
     sa.Column("force_id", sa.String(26)),
     sa.UniqueConstraint("kind", "subject", name="one_job_per_subject"),
@@ -175,7 +207,7 @@ job_counts = sa.Table(
 breakers = sa.Table(
     "breakers",
     metadata,
-    sa.Column("scope", PathText, primary_key=True),
+    sa.Column("scope", ScopeText, primary_key=True),
     sa.Column("error_code", sa.String(40), primary_key=True),
     sa.Column("failures", sa.Integer, nullable=False),
     sa.Column("openings", sa.Integer, nullable=False),
@@ -197,6 +229,15 @@ workers = sa.Table(
     sa.Column("lease_s", sa.Float(53), nullable=False),
     sa.Column("started_at", Instant, nullable=False),
     sa.Column("last_heartbeat", Instant, nullable=False),
+)
+
+# Folders of shared storage by name, and the id of the marker in each.
+storage_roots = sa.Table(
+    "storage_roots",
+    metadata,
+    sa.Column("name", sa.String(40), primary_key=True),
+    sa.Column("marker", sa.String(40), nullable=False),
+    sa.Column("added_at", Instant, nullable=False),
 )
 
 # What a library's videos are detected with, in place of what the settings say.

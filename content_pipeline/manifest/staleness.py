@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.schema import attempts, job_items, state_transitions
 from content_pipeline.manifest.statements import below
+from content_pipeline.manifest.storage_roots import roots_of
 
 
 class JobAge(NamedTuple):
@@ -24,7 +25,7 @@ class JobAge(NamedTuple):
 
 def ages_under(connection: sa.Connection, folder: Path, kind: str) -> dict[str, JobAge]:
     """By job id, of every job of a kind whose subject lies below a folder."""
-    its = job_items.c.kind == kind, *below(job_items.c.subject, folder)
+    its = job_items.c.kind == kind, *below(job_items.c.subject, folder, roots_of(connection.dialect))
     ages = {age.job_id: age for age in _successes(connection, its)}
     for row in connection.execute(_last_marks(its)):
         ages[row.job_id] = ages[row.job_id]._replace(dirty_since=row.timestamp, dirty_reason=row.reason)

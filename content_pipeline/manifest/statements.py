@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from content_pipeline.manifest.schema import PathText
+from content_pipeline.manifest.storage_roots import MARK, StorageRoots
 
 # SQLite takes 32,766 values in one statement; smaller pieces are no slower.
 CHUNK = 500
@@ -32,10 +33,17 @@ def in_chunks(items: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
         yield items[start : start + size]
 
 
-def below(column: sa.ColumnElement[Any], folder: Path) -> tuple[sa.ColumnElement[bool], ...]:
-    """Everything under a folder, as a range that an index serves: `/` is followed by `0`."""
+def below(column: sa.ColumnElement[Any], folder: Path, roots: StorageRoots) -> tuple[sa.ColumnElement[bool], ...]:
+    """Everything under a folder, as a range that an index serves; a root that lies in it is a range of its own."""
     prefix = str(folder).rstrip("/")
-    first, last = (sa.literal(prefix + mark, PathText) for mark in ("/", "0"))
+    stored = [PathText.stored(roots.to_stored(prefix)), *(MARK + name for name in roots.inside(prefix))]
+    first, *others = [stored_below(column, one) for one in stored]
+    return (sa.or_(sa.and_(*first), *(sa.and_(*other) for other in others)),) if others else first
+
+
+def stored_below(column: sa.ColumnElement[Any], stored: str) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
+    """The same of a folder as it is stored: `/` is followed by `0`."""
+    first, last = (sa.literal(stored + mark, sa.Text) for mark in ("/", "0"))
     return column >= first, column < last
 
 

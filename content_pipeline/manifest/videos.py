@@ -13,6 +13,7 @@ from content_pipeline.manifest.database import Database, Transaction
 from content_pipeline.manifest.database_retry import retry_when_away
 from content_pipeline.manifest.schema import job_items, videos
 from content_pipeline.manifest.statements import below, in_chunks, insert_for, locked
+from content_pipeline.manifest.storage_roots import MARK, roots_of
 from content_pipeline.manifest.transitions import as_job, delete
 
 
@@ -88,14 +89,14 @@ class Videos:
 
     def signatures_under(self, folder: Path) -> dict[str, str]:
         """Every known path below a folder, and what `stat` said of it when it was last looked at."""
-        return self._signatures(*below(videos.c.path, folder))
+        return self._signatures(*below(videos.c.path, folder, self._database.roots))
 
     def offline(self) -> dict[str, str]:
         """Every known file that was not found when it was last looked for, and its signature."""
         return self._signatures(videos.c.offline)
 
     def offline_under(self, folder: Path) -> set[str]:
-        return set(self._signatures(*below(videos.c.path, folder), videos.c.offline))
+        return set(self._signatures(*below(videos.c.path, folder, self._database.roots), videos.c.offline))
 
     def keys(self) -> set[str]:
         """The key of every video that was ever seen."""
@@ -113,7 +114,7 @@ class Videos:
             values = {
                 "root": str(video.root),
                 "key": video.key,
-                "signature": video.signature,
+                "signature": stored_signature(tx, video.path, video.signature),
                 "quick": video.quick,
                 "full": video.full,
                 "last_seen": tx.now,
@@ -150,6 +151,20 @@ class Videos:
         return [_known(row) for row in rows]
 
 
+def stored_signature(tx: Transaction, path: Path, signature: str) -> str:
+    """Below a root only size and mtime are kept: device, inode and ctime are this host's view of a shared file."""
+    stored = roots_of(tx.connection.dialect).to_stored(str(path))
+    return shared_signature(signature) if stored.startswith(MARK) else signature
+
+
+def shared_signature(signature: str) -> str:
+    """An empty one, of a file that has to be read again, stays empty."""
+    if not signature:
+        return signature
+    _device, _inode, size_bytes, mtime_ns, _ctime = signature.split(":")
+    return f"-:-:{size_bytes}:{mtime_ns}:-"
+
+
 def _known(row: sa.Row[Any]) -> KnownVideo:
     return KnownVideo(Path(row.path), Path(row.root), row.key, row.signature, row.quick, row.full)
 
@@ -164,6 +179,7 @@ def _rename(tx: Transaction, rename: Rename) -> None:
     coming = {job.kind for job in jobs if job.subject == before}
     delete(tx, [job for job in jobs if job.subject == after and job.kind in coming])
     tx.connection.execute(sa.update(job_items).where(job_items.c.subject == before).values(subject=after))
-    values = {"root": str(rename.root), "signature": rename.signature, "last_seen": tx.now}
+    signature = stored_signature(tx, rename.after, rename.signature)
+    values = {"root": str(rename.root), "signature": signature, "last_seen": tx.now}
     tx.connection.execute(sa.update(videos).where(videos.c.path == after).values(values))
     tx.connection.execute(sa.update(job_items).where(job_items.c.subject == after).values(library=str(rename.root)))

@@ -58,6 +58,10 @@ class Signature(NamedTuple):
     def __str__(self) -> str:
         return f"{self.device}:{self.inode}:{self.size_bytes}:{self.mtime_ns}:{self.ctime_ns}"
 
+    def matches(self, known: str | None) -> bool:
+        """Whether a file is as it was. Of one on shared storage only size and mtime are known, alike on every host."""
+        return known in (str(self), f"-:-:{self.size_bytes}:{self.mtime_ns}:-")
+
 
 @dataclass(frozen=True)
 class Source:

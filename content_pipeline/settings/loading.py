@@ -19,6 +19,7 @@ from content_pipeline.errors import BadSettings
 from content_pipeline.settings.database_url import masked
 from content_pipeline.settings.model import Settings, flatten
 from content_pipeline.settings.profiles import profile_layers, variable_layers
+from content_pipeline.settings.root_settings import is_root
 from content_pipeline.settings.value_types import expand_home
 
 ENV_PREFIX = "CONTENT_AI_"
@@ -63,7 +64,7 @@ def load(
     origins = dict.fromkeys(flatten(Settings().model_dump()), "default")
     for origin, layer in layers:
         for key, value in layer.items():
-            if key not in origins:
+            if key not in origins and not is_root(key):
                 raise BadSettings(f"unknown setting `{masked(key)}` ({origin}){_nearest(key, origins)}")
             values[key] = value
             origins[key] = origin

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from content_pipeline.settings.database_url import DatabaseUrl
 from content_pipeline.settings.redis_url import RedisUrl
+from content_pipeline.settings.root_settings import RootSettings
 from content_pipeline.settings.value_types import (
     Margin,
     PositiveSeconds,
@@ -306,6 +307,7 @@ class Settings(Group):
     schedule: ScheduleSettings = ScheduleSettings()
     limits: LimitSettings = LimitSettings()
     launcher: LauncherSettings = LauncherSettings()
+    roots: RootSettings = RootSettings()
 
     def digest(self, stage: StageName) -> str:
         """Digest of the values this stage reads."""

@@ -76,7 +76,7 @@ class StageContext:
     def open_content(self, key: str, full: str) -> Iterator[Source]:
         """The video's file, sure to hold the content that was fingerprinted, before and after."""
         with self.open_video(key) as (source, known):
-            if known.full != full or known.signature != str(source.signature):
+            if known.full != full or not source.signature.matches(known.signature):
                 raise FileInUse(f"{printable(source.path)} changed after it was fingerprinted")
             try:
                 yield source
@@ -94,17 +94,17 @@ def _whole_copy(paths: Sequence[KnownVideo], key: str) -> KnownVideo:
         raise MissingFile(f"no file is known for the video {key}; scan its folder first")
     there = {video.path: signature for video in paths if (signature := _signature(video.path)) is not None}
     for video in paths:
-        if there.get(video.path) == video.signature:
+        if video.path in there and there[video.path].matches(video.signature):
             return video
     if len(there) > 1:
         raise FileInUse(f"every copy of {printable(next(iter(there)))} has changed since it was scanned")
     return next((video for video in paths if video.path in there), paths[0])
 
 
-def _signature(path: Path) -> str | None:
+def _signature(path: Path) -> Signature | None:
     """None for what is not there, or may not be looked at: opening it says which."""
     try:
-        return str(Signature.of(path.stat()))
+        return Signature.of(path.stat())
     except OSError:
         return None
 

@@ -53,7 +53,7 @@ def fingerprint(context: StageContext, video_key: str) -> FingerprintResult:
 
 def _read(context: StageContext, source: Source, known: KnownVideo) -> Fingerprint:
     """The digests of the file. While its signature is the one that was last read, nothing is read."""
-    unchanged = known.full is not None and known.signature == str(source.signature)
+    unchanged = known.full is not None and source.signature.matches(known.signature)
     if known.full is not None and unchanged and not _must_read(context, known.full):
         return Fingerprint(known.quick, known.full, source.signature.size_bytes)
     read = read_fingerprint(source, lambda fraction: context.progress("fingerprint", fraction), context.cores)
