@@ -9,7 +9,7 @@ import click
 from content_pipeline.cli.options import resolve, settings_options
 from content_pipeline.cli.printing import print_document, print_note, print_result
 from content_pipeline.services import configuration
-from content_pipeline.services.configuration import ConfigurationDocument, describe_settings
+from content_pipeline.services.configuration import ConfigurationDocument, describe_settings, describing
 
 
 @click.group()
@@ -40,7 +40,7 @@ def _print(document: ConfigurationDocument) -> None:
         table.add_column(title, overflow="fold")
     for key, setting in document.settings.items():
         origin = Text(setting.origin, "" if setting.origin == "default" else "bold")
-        table.add_row(Text(key), Text(shown(setting.value)), origin, Text(descriptions[key]))
+        table.add_row(Text(key), Text(shown(setting.value)), origin, Text(descriptions[describing(key)]))
     print_result(table)
     for one in document.calibrations:
         how = "" if one.counts else " (not used with these settings)"

@@ -23,6 +23,7 @@ _COMMANDS = {
     "queue": ("content_pipeline.cli.queue", "queue", "List, retry, cancel and clean up jobs."),
     "worker": ("content_pipeline.cli.worker_group", "worker", "Execute the runs that Dagster launches."),
     "database": ("content_pipeline.cli.database", "database", "Move to Postgres, and migrate tables."),
+    "roots": ("content_pipeline.cli.roots", "roots", "Name shared storage that hosts mount at different places."),
     "dev": ("content_pipeline.cli.dev", "dev", "Start the Dagster UI and daemon, and watch folders."),
     "demo": ("content_pipeline.cli.demo", "demo", "Make a small recording and process it."),
     "config": ("content_pipeline.cli.config", "config", "Show the settings."),

@@ -11,6 +11,7 @@ from content_pipeline.cli.main import cli
 from content_pipeline.cli.printing import print_text
 from content_pipeline.services.configuration import describe_settings
 from content_pipeline.settings import ENV_PREFIX, Settings, flatten
+from content_pipeline.settings.root_settings import ANY_ROOT
 
 
 def reference() -> str:
@@ -49,6 +50,8 @@ def _settings() -> Iterator[str]:
     for key, value in flatten(Settings().model_dump(mode="json")).items():
         name = ENV_PREFIX + key.upper().replace(".", "__")
         yield f"| `{key}` | {f'`{shown(value)}`' if shown(value) else ''} | `{name}` | {_cell(descriptions[key])} |"
+    name = ENV_PREFIX + ANY_ROOT.upper().replace(".", "__")
+    yield f"| `{ANY_ROOT}` |  | `{name}` | {_cell(descriptions[ANY_ROOT])} |"
 
 
 def _cell(text: str) -> str:

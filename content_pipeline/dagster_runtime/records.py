@@ -18,7 +18,9 @@ from content_pipeline.manifest.model import JobResult
 from content_pipeline.manifest.publications import Publication
 from content_pipeline.manifest.restore import RecordedResult, RecordedVideo
 from content_pipeline.manifest.schema import PathText
+from content_pipeline.manifest.storage_roots import StorageRoots
 from content_pipeline.manifest.videos import KnownVideo
+from content_pipeline.settings import Settings
 from content_pipeline.stages.context import StageResult
 from content_pipeline.stages.montage import PUBLISHED, MontageResult
 
@@ -30,21 +32,24 @@ RECOVERY = "for_recovery"
 Record = dg.EventLogRecord
 
 
-def of_files(files: Sequence[KnownVideo], full: str) -> dict[str, Any]:
-    """Where the content is, the file seen last first; paths in a spelling that keeps every byte."""
+def of_files(files: Sequence[KnownVideo], full: str, settings: Settings) -> dict[str, Any]:
+    """Where the content is, the file seen last first; paths in a spelling that keeps every byte, on every host."""
+    roots = StorageRoots.of(settings.roots.folders)
     same = [file for file in files if file.full == full][:MOST_FILES]
     return _folded(
         {
             "quick_digest": same[0].quick if same else "",
             "files": [
-                {"path": _stored(file.path), "root": _stored(file.root), "signature": file.signature} for file in same
+                {"path": _stored(file.path, roots), "root": _stored(file.root, roots), "signature": file.signature}
+                for file in same
             ],
         }
     )
 
 
-def of_montage(made: MontageResult, recipe: Recipe) -> dict[str, Any]:
+def of_montage(made: MontageResult, recipe: Recipe, settings: Settings) -> dict[str, Any]:
     """With what it was made, from what, and how its outputs were left."""
+    roots = StorageRoots.of(settings.roots.folders)
     facts = {name: value for result in made.all_results for name, value in result.artifact.facts.items()}
     return _folded(
         {
@@ -53,8 +58,8 @@ def of_montage(made: MontageResult, recipe: Recipe) -> dict[str, Any]:
             "stage_keys": {result.stage: result.key for result in made.all_results},
             "facts": {name: facts.get(name) for name in SHOWN_FACTS},
             # A list: Dagster sorts the keys of a mapping, and the montage comes first.
-            "outputs": [_as_left(made.result, path) for path in made.result.outputs],
-            "publications": [_as_published(one) for one in made.result.publications],
+            "outputs": [_as_left(made.result, path, roots) for path in made.result.outputs],
+            "publications": [_as_published(one, roots) for one in made.result.publications],
             "notes": list(made.result.notes),
         }
     )
@@ -65,10 +70,10 @@ def _folded(values: dict[str, Any]) -> dict[str, Any]:
     return {RECOVERY: dg.MetadataValue.json(values)}
 
 
-def _as_published(one: Publication) -> dict[str, Any]:
+def _as_published(one: Publication, roots: StorageRoots) -> dict[str, Any]:
     """A row of the manifest, so that a rebuilt one still tells our files from people's, in every output folder."""
     return {
-        "path": _stored(one.path),
+        "path": _stored(one.path, roots),
         "file": one.file,
         "sha256": one.sha256,
         "size": one.size_bytes,
@@ -77,13 +82,14 @@ def _as_published(one: Publication) -> dict[str, Any]:
     }
 
 
-def _stored(path: Path) -> str:
-    return PathText.stored(str(path))
+def _stored(path: Path, roots: StorageRoots) -> str:
+    """Read back, the name of a root is what the manifest stores, too: it needs no translation."""
+    return PathText.stored(roots.to_stored(str(path)))
 
 
-def _as_left(result: StageResult, path: Path) -> dict[str, Any]:
+def _as_left(result: StageResult, path: Path, roots: StorageRoots) -> dict[str, Any]:
     (left,) = (one for one in result.publications if one.path == path)
-    return {"path": _stored(path), "sha256": left.sha256, "size": left.size_bytes, "mtime_ns": left.mtime_ns}
+    return {"path": _stored(path, roots), "sha256": left.sha256, "size": left.size_bytes, "mtime_ns": left.mtime_ns}
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, Job
 from content_pipeline.settings import Settings
 
+TAKEN = "work is paused, or another worker claimed it first"
 WAITING = "its job is waiting: work is paused, or the job is not due yet"
 
 
@@ -70,7 +71,7 @@ class Admission:
         if why is not None:
             return Refused(why, needless=True)
         claimed = self.manifest.jobs.claim(replace(request, job_ids=[job_id]))
-        return Admitted(claimed[0]) if claimed else NotYet(WAITING)
+        return Admitted(claimed[0]) if claimed else self._not_yet(job, WAITING)
 
     def _admit_by_hand(self, launch: Launch, handler: JobKindHandler, request: ClaimRequest) -> Decision:
         job = handler.job_by_hand(launch, self.settings, self.manifest)
@@ -79,7 +80,12 @@ class Admission:
         if is_under_way(job, launch):
             return UnderWay(job)
         claimed = self.manifest.jobs.claim(replace(request, job_ids=[job.job_id], ignore_backoff=True))
-        return Admitted(claimed[0]) if claimed else NotYet("work is paused, or another worker claimed it first")
+        return Admitted(claimed[0]) if claimed else self._not_yet(job, TAKEN)
+
+    def _not_yet(self, job: Job | None, why: str) -> NotYet:
+        """A job that this host cannot see waits for one that can."""
+        elsewhere = None if job is None else self.manifest.roots.why_not_here(job)
+        return NotYet(why if elsewhere is None else elsewhere)
 
 
 def _why_needless(job: Job | None, attempt: int, executed_before: bool) -> str | None:

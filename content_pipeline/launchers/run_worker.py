@@ -53,6 +53,8 @@ class RunWorker(ABC):
     def __init__(self, settings: Settings, make_runs: MakeRuns, watcher: Watcher) -> None:
         self._settings = settings
         self._manifest = open_manifest(settings, retry_s=settings.queue.give_up_s)
+        for elsewhere in self._manifest.roots.expect():
+            logging.getLogger(__name__).warning(elsewhere)
         self._runs = make_runs(settings)
         self._watcher = watcher
         self._executor = JobExecutor(settings, self._manifest, self._runs, settings.worker_count, watcher, self._ended)

@@ -103,4 +103,3 @@ def _mentions(column: sa.ColumnElement[object], folder: str) -> sa.ColumnElement
     """May be true of more: what is found is looked at."""
     spelled = json.dumps(folder)[1:-1]
     return sa.cast(sa.type_coerce(column, sa.JSON), sa.Text).contains(spelled, autoescape=True)
-

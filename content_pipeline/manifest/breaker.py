@@ -23,6 +23,7 @@ EVERYTHING = "everything"
 LIBRARY = "library:"
 STAGE = "stage:"
 OFFLINE = "library_offline"
+ELSEWHERE = "storage_mismatch"  # said of jobs that only other hosts can do; never written
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Breaker:
     @property
     def affects_everything(self) -> bool:
         """Whether every job in its scope would meet the error."""
-        return self.scope == EVERYTHING or self.error_code == OFFLINE
+        return self.scope == EVERYTHING or self.error_code in (OFFLINE, ELSEWHERE)
 
     def blocks(self, library: str, last_error_code: str | None) -> bool:
         """Whether a job waits for it, by its library and by what its last attempt ended with."""

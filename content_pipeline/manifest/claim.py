@@ -49,7 +49,7 @@ def claim(tx: Transaction, request: ClaimRequest, lease_s: float) -> list[Job]:
     """Take due jobs under a fresh lease, and count the attempt."""
     gate = breakers.gate(tx)
     lease = _lease_columns(tx, request, lease_s)
-    due_here = _due(tx, request, gate, [can_be_done_here(tx)], lock=True)
+    due_here = _due(tx, request, gate, [can_be_done_here(tx.connection)], lock=True)
     claimed = [_claimed(job, lease, request) for job in due_here]
     if claimed:
         _write_claims(tx, claimed, lease)
@@ -82,12 +82,12 @@ def due_query(
     return query.order_by(columns.priority.desc(), columns.available_at, columns.job_id)
 
 
-def can_be_done_here(tx: Transaction) -> sa.ColumnElement[bool]:
+def can_be_done_here(connection: sa.Connection) -> sa.ColumnElement[bool]:
     """A worker claims what it can see: below no root, or below one whose marker it has just read.
 
     The folder for the outputs counts, too. What it cannot see is left to others, and has not failed.
     """
-    seen = seen_roots(known_roots(tx.connection), roots_of(tx.connection.dialect))
+    seen = seen_roots(known_roots(connection), roots_of(connection.dialect))
     output_dir = sa.type_coerce(job_items.c.options, sa.JSON)["output_dir"].as_string()
     return sa.and_(_is_seen(job_items.c.subject, seen), _is_seen(sa.func.coalesce(output_dir, ""), seen))
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from content_pipeline.errors import StorageMismatch
+import sqlalchemy as sa
+
+from content_pipeline.errors import StorageMismatch, printable
 from content_pipeline.manifest.add_root import add_root
+from content_pipeline.manifest.breaker import ELSEWHERE, LIBRARY, Breaker
+from content_pipeline.manifest.claim import can_be_done_here
 from content_pipeline.manifest.database import Database
 from content_pipeline.manifest.database_retry import retry_when_away
+from content_pipeline.manifest.lifecycle import CLAIMABLE
 from content_pipeline.manifest.model import Job
+from content_pipeline.manifest.schema import job_items
 from content_pipeline.manifest.seen_roots import RootState, RootView, attach_known, known_roots, view_of
 from content_pipeline.manifest.storage_roots import name_and_rest
+from content_pipeline.system.root_marker import NotOurs, read_marker
 
 
 @retry_when_away
@@ -36,6 +43,20 @@ class Roots:
             raise StorageMismatch("; ".join(wrong))
         return [view.problem for view in views if view.problem is not None]
 
+    def expect_mapped(self, folder: Path) -> None:
+        """Raises when a folder lies on storage that has a name, and this host does not call it so.
+
+        The same files would be known twice, and their videos published twice.
+        """
+        names = {marker: name for name, marker in self._known().items()}
+        for place in (folder, *folder.parents) if names else ():
+            name = names.get(_marker_at(place))
+            if name is not None and self._mapped.get(name) != place:
+                raise StorageMismatch(
+                    f"{printable(place)} is the root `{name}`, and the settings of this host do not say so: "
+                    f'write `{name} = "{printable(place)}"` below `[roots]`'
+                )
+
     def why_not_here(self, job: Job) -> str | None:
         """Why this host cannot work on a job; None when it can."""
         output_dir = "" if job.options is None else str(job.options.get("output_dir", ""))
@@ -43,6 +64,17 @@ class Roots:
         names = {name_and_rest(path)[0] for path in stored}
         problems = (view.problem for view in self.views() if view.name in names) if names != {None} else ()
         return next((problem for problem in problems if problem is not None), None)
+
+    def only_elsewhere(self) -> list[Breaker]:
+        """What keeps jobs of this manifest from being done here: a pause for each library that has some."""
+        with self._database.connect() as connection:
+            if not known_roots(connection):
+                return []
+            waiting = job_items.c.status.in_(list(CLAIMABLE)), sa.not_(can_be_done_here(connection))
+            query = sa.select(job_items.c.library).where(*waiting).distinct().order_by(job_items.c.library)
+            libraries = connection.execute(query).scalars().all()
+        problems = "; ".join(view.problem for view in self.views() if view.problem is not None) if libraries else ""
+        return [Breaker(LIBRARY + library, ELSEWHERE, message=problems) for library in libraries]
 
     def add(self, name: str, marker: str) -> int:
         """From now on what lies below this root is stored by its name. Returns how many paths were stored anew."""
@@ -55,3 +87,11 @@ class Roots:
     def _known(self) -> dict[str, str]:
         with self._database.connect() as connection:
             return known_roots(connection)
+
+
+def _marker_at(folder: Path) -> str:
+    """Empty where there is none, or something else of its name."""
+    try:
+        return read_marker(folder) or ""
+    except (NotOurs, OSError):
+        return ""

@@ -37,7 +37,7 @@ class RootView:
     @property
     def problem(self) -> str | None:
         """Why work below it cannot be done here."""
-        place = f"the root `{self.name}`" if self.folder is None else f"the root `{self.name}` ({printable(self.folder)})"
+        place = f"the root `{self.name}`{'' if self.folder is None else f' ({printable(self.folder)})'}"
         match self.state:
             case RootState.SEEN:
                 return None

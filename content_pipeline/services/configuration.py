@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 from content_pipeline.errors import PipelineError, printable
 from content_pipeline.services.document import Document
 from content_pipeline.settings import Resolved, Settings, flatten
+from content_pipeline.settings.root_settings import ANY_ROOT, ROOTS_DESCRIPTION, is_root
 
 
 class SettingValue(Document):
@@ -59,7 +60,12 @@ def describe_settings() -> dict[str, str]:
             descriptions |= {f"{name}.{key}": inner.description or "" for key, inner in section.model_fields.items()}
         else:
             descriptions[name] = field.description or ""
-    return descriptions
+    return {**descriptions, ANY_ROOT: ROOTS_DESCRIPTION}
+
+
+def describing(key: str) -> str:
+    """The name under which a setting is described: people give roots their names."""
+    return ANY_ROOT if is_root(key) else key
 
 
 def _calibrations(settings: Settings) -> tuple[tuple[LibraryCalibration, ...], str | None]:

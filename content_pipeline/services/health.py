@@ -51,6 +51,7 @@ def examine(settings: Settings, recording: Path | None = None) -> HealthDocument
         "database clock": hosts_health.database_clock,
         "database role": hosts_health.database_role,
         "workers": hosts_health.other_workers,
+        "storage": hosts_health.storage,
         "dagster": _dagster,
     }
     if settings.launcher.engine == "rq":

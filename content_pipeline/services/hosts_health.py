@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
-from content_pipeline.errors import NoManifest, OldSchema, counted
+from content_pipeline.errors import NoManifest, OldSchema, counted, printable
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_named_manifest
 from content_pipeline.manifest.rights import Rights
+from content_pipeline.manifest.seen_roots import RootState, RootView
 from content_pipeline.services.workers import WorkerDocument, list_workers
 from content_pipeline.settings import Settings
 from content_pipeline.version import __version__
@@ -83,6 +84,28 @@ def judge_workers(workers: Sequence[WorkerDocument]) -> tuple[Judgement, str]:
     if len(versions) > 1:
         return "warning", f"{found}; they run different versions: {', '.join(versions)} (here {__version__})"
     return "ok", f"{found}, version {versions[0]}"
+
+
+def storage(settings: Settings) -> tuple[Judgement, str]:
+    """Whether this host sees the same files as the others, below each root."""
+    manifest = _manifest(settings)
+    return NOTHING_YET if manifest is None else judge_roots(manifest.roots.views(), settings)
+
+
+def judge_roots(views: Sequence[RootView], settings: Settings) -> tuple[Judgement, str]:
+    if not views:
+        return "ok", "no roots: every host has the same folders at the same places"
+    wrong = [view for view in views if view.state not in (RootState.SEEN, RootState.UNMAPPED)]
+    problems = "; ".join(view.problem for view in views if view.problem is not None)
+    if wrong:
+        return "problem", problems
+    seen = ", ".join(f"{view.name} at {printable(view.folder)}" for view in views if view.folder is not None)
+    if problems:
+        return "warning", f"{problems}{f'; seen: {seen}' if seen else ''}"
+    outputs = settings.output_dir.absolute()
+    if not any(view.folder is not None and outputs.is_relative_to(view.folder) for view in views):
+        return "warning", f"{seen}; the output folder {printable(outputs)} lies below none of them"
+    return "ok", f"the same files as every host: {seen}"
 
 
 def _where(worker: WorkerDocument) -> str:

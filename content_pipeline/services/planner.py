@@ -169,6 +169,7 @@ class Planner:
         return {key: recipes[applied] for key, applied in followed.items()}
 
     def _signatures(self, scan: Scan) -> dict[str, str]:
+        self.manifest.roots.expect_mapped(scan.root)
         signatures = self.manifest.videos.signatures_under(scan.root)
         if signatures and not scan.recordings and not any(scan.root.iterdir()):
             raise LibraryOffline(

@@ -103,6 +103,7 @@ def process(
     """
     started_s, finished = time.monotonic(), True
     manifest = open_manifest(settings)
+    manifest.roots.expect()
     # Before the scan, which knows by the manifest what is a recording and what we made of one.
     problem = _recover(settings, manifest, watcher)
     found = find_recordings(settings, request.target, manifest)
@@ -130,6 +131,7 @@ def process_queue(
     """Work on the jobs that wait, whatever folder they came from. Enqueues nothing, and makes no manifest."""
     started_s, finished = time.monotonic(), True
     manifest = open_named_manifest(settings, Access.USE)
+    manifest.roots.expect()
     rescue_orphans(manifest)
     # First, for they say what videos are decided with.
     calibrations = _calibrate(settings, manifest, watcher, stop, max_jobs)
@@ -279,9 +281,8 @@ class Processor:
         if self._stopped_by is not None:
             return [Breaker(EVERYTHING, self._stopped_by.code, message=str(self._stopped_by))]
         now = datetime.now(UTC)
-        return [
-            breaker for breaker in self.manifest.breakers.all() if breaker.is_open(now) and self._waits_for(breaker)
-        ]
+        held_up = [breaker for breaker in self.manifest.breakers.all() if breaker.is_open(now)]
+        return [one for one in (*held_up, *self.manifest.roots.only_elsewhere()) if self._waits_for(one)]
 
     def _waits_for(self, breaker: Breaker) -> bool:
         if not self._libraries:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from content_pipeline.errors import BadSettings, printable
+from content_pipeline.errors import BadSettings, StorageMismatch, printable
 from content_pipeline.settings import Settings, flatten
 
 # The sections that stages read, and whether a calibration counts: a threshold given as a flag turns it off.
@@ -63,6 +63,8 @@ class JobOptions:
 
     def onto(self, settings: Settings) -> Settings:
         """The settings of the process that works, with everything that was asked for in its place."""
+        if not Path(self.output_dir).is_absolute():
+            raise StorageMismatch(f"the output folder {printable(self.output_dir)} is not mapped on this host")
         given: dict[str, dict[str, Any]] = {name: {} for name in KEPT_SECTIONS}
         given["calibration"] = settings.calibration.model_dump()
         try:

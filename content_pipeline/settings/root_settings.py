@@ -12,6 +12,11 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from content_pipeline.settings.value_types import UserPath
 
 SECTION = "roots"
+ANY_ROOT = "roots.NAME"
+ROOTS_DESCRIPTION = (
+    "Where this host has mounted the shared storage that all hosts call `NAME`: paths below it are stored by that "
+    "name. Made known once with `content-ai roots add NAME`."
+)
 # As part of an environment variable, too: there `__` separates, and letters have no case.
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", re.ASCII)
 MOST_LETTERS = 40

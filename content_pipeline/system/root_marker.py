@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -47,10 +48,8 @@ def make_marker(folder: Path, new_id: str) -> str:
             writing.flush()
             os.fsync(writing.fileno())
         staging.chmod(0o644)  # hosts may come with different users
-        try:
+        with contextlib.suppress(FileExistsError):  # somebody was faster: theirs is read
             move_without_replacing(staging, folder / NAME)
-        except FileExistsError:
-            pass  # somebody was faster: theirs is read
     finally:
         staging.unlink(missing_ok=True)
     fsync(folder)

@@ -28,7 +28,8 @@ def build(settings: Settings) -> dg.AssetsDefinition:
         with asset_errors("fingerprint", context) as meter:
             made = video.fingerprint()
             files = stage_context.videos.with_key(context.partition_key)
-            metadata, recovery = _metadata(made, files), records.of_files(files, made.content.full)
+            metadata = _metadata(made, files)
+            recovery = records.of_files(files, made.content.full, stage_context.settings)
         return materialized(context, made.result, metadata, meter, recovery=recovery)
 
     return fingerprint

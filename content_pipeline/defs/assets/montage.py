@@ -29,7 +29,7 @@ def build(settings: Settings) -> dg.AssetsDefinition:
             made = video.montage()
             checks = check_montage(made.result)
             recipe = recipe_of(stage_context.settings)
-            recovery = records.of_montage(made, recipe)
+            recovery = records.of_montage(made, recipe, stage_context.settings)
         return materialized(
             context, made.result, _metadata(made.result), meter, checks, recipe.config_hash, recovery=recovery
         )
