@@ -7,6 +7,7 @@ The commands, one file each:
 - `tune.py`: the threshold that gives a library the wanted montages
 - `evaluate.py`: how well a detector does on labelled clips
 - `queue/`: list, retry, cancel and clean up jobs
+- `roots.py`: name shared storage, and list what this host sees of it
 - `worker.py`: execute the runs that Dagster launches, in the foreground
 - `worker_group.py`: that command, and those below it
 - `worker_list.py`: the workers on every host

@@ -21,5 +21,6 @@
 - `hosts_health.py`: whether it and the other hosts agree
 - `report_file.py`: the CSV file of that report
 - `results.py`: what was made so far, as tables
+- `storage.py`: shared storage that has a name, and what this host sees of it
 - `document.py`: the base of all documents
 """

@@ -8,6 +8,7 @@
 - `child_process.py`: forked children: messages, limits, death with the parent
 - `parallel_map.py`: `map` in a few forked processes
 - `process_identity.py`: which process is which, across machines and containers
+- `root_marker.py`: a file with an id, by which hosts know the same storage
 - `read_beginning.py`: the first bytes of a database file, without losing the locks on it
 - `open_files.py`: which processes have a file open
 - `stack_dump.py`: where a process hangs

@@ -73,15 +73,15 @@ def test_what_one_host_asks_for_another_does_at_its_own_place(studio: Studio) ->
     done = json.loads(succeeded(studio.on(b, "queue", "process", "--json")))
     (video,) = done["videos"]
     assert b.place is not None and a.place is not None
-    assert video["outputs"][0] == str(b.place / "montages" / "one_montage.mp4")
-    assert (studio.storage / "montages" / "one_montage.mp4").stat().st_size > 1000
+    assert video["outputs"][0] == str(b.place / "montages" / "one.mp4")
+    assert (studio.storage / "montages" / "one.mp4").stat().st_size > 1000
 
     # Where it was asked for nothing is left to do, and everything is where it should be.
     (planned,) = json.loads(succeeded(studio.on(a, "plan", "-i", games(a), "--json")))["videos"]
     assert planned["action"] == "keep", planned
     again = json.loads(succeeded(studio.on(a, "process", "-i", games(a), "--json")))
     assert again["totals"]["stages_computed"] == 0
-    assert again["videos"][0]["outputs"][0] == str(a.place / "montages" / "one_montage.mp4")
+    assert again["videos"][0]["outputs"][0] == str(a.place / "montages" / "one.mp4")
     for host in (a, b):
         succeeded(studio.on(host, "queue", "check"))
     assert "same files as every host" in studio.on(b, "doctor").stdout

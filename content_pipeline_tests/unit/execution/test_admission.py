@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import sqlalchemy as sa
 
 from content_pipeline.errors import BadSettings, RetryPolicy
 from content_pipeline.execution.admission import WAITING, Admission, Admitted, Decision, NotYet, UnderWay
@@ -19,6 +20,7 @@ from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure, JobRe
 from content_pipeline.settings import Settings, load
 from content_pipeline.settings.job_options import JobOptions, forced_stages
 from content_pipeline.settings.run_overrides import RunOverrides
+from content_pipeline_tests.conformance.manifests import database_of
 
 KEY = "game-0123456789ab"
 
@@ -172,3 +174,13 @@ def test_a_run_config_that_cannot_be_used_changes_nothing(manifest: Manifest, jo
     with pytest.raises(BadSettings, match=r"`render\.crf` = 99"):
         admit(manifest, by_hand(RunOverrides({"render.crf": 99})))
     assert manifest.jobs.list() == [job]
+
+
+def test_a_run_about_what_this_host_cannot_see_waits_for_another(manifest: Manifest) -> None:
+    manifest.jobs.enqueue([JobRequest("root:nas/game.mp4", "root:nas", video_key=KEY)])
+    with database_of(manifest).transaction() as tx:
+        tx.connection.execute(sa.text("INSERT INTO storage_roots VALUES ('nas', 'id', '2026-01-01 00:00:00.000000')"))
+    (job,) = manifest.jobs.list()
+    decision = admit(manifest, launch_of(job))
+    assert isinstance(decision, NotYet) and "`nas` is not mapped on this host" in decision.why
+    assert manifest.jobs.get(job.job_id).claim_count == 0

@@ -10,9 +10,10 @@ import pytest
 
 from content_pipeline.manifest.open import open_manifest
 from content_pipeline.manifest.rights import Rights
+from content_pipeline.manifest.seen_roots import RootState, RootView
 from content_pipeline.manifest.workers import WorkerInfo
 from content_pipeline.services.health import examine
-from content_pipeline.services.hosts_health import judge_clock, judge_rights, judge_workers
+from content_pipeline.services.hosts_health import judge_clock, judge_rights, judge_roots, judge_workers
 from content_pipeline.services.workers import WorkerDocument
 from content_pipeline.settings import load
 from content_pipeline.version import __version__
@@ -75,3 +76,25 @@ def test_doctor_looks_at_the_whole_set_up_and_makes_nothing(tmp_path: Path) -> N
     found = {finding.name: finding for finding in examine(settings).root}
     assert found["workers"].verdict == "warning" and "far" in found["workers"].detail
     assert found["database clock"].verdict == "ok" and found["database role"].verdict == "ok"
+
+
+SEEN = RootView("nas", Path("/mnt/nas"), RootState.SEEN)
+
+
+@pytest.mark.parametrize(
+    ("views", "output_dir", "verdict", "said"),
+    [
+        ([], "/out", "ok", "no roots"),
+        ([SEEN], "/mnt/nas/out", "ok", "same files as every host: nas at /mnt/nas"),
+        ([SEEN], "/home/me/out", "warning", "/home/me/out lies below none"),
+        ([SEEN, RootView("b", None, RootState.UNMAPPED)], "/mnt/nas/out", "warning", "`b` is not mapped"),
+        ([SEEN, RootView("b", Path("/b"), RootState.MISSING)], "/mnt/nas/out", "problem", "(/b) has no"),
+        ([RootView("b", Path("/b"), RootState.ANOTHER)], "/b", "problem", "other storage"),
+        ([RootView("b", Path("/b"), RootState.UNKNOWN)], "/b", "problem", "content-ai roots add b"),
+    ],
+)
+def test_what_a_host_sees_of_the_storage_is_judged(
+    views: list[RootView], output_dir: str, verdict: str, said: str
+) -> None:
+    found, detail = judge_roots(views, load({"output_dir": output_dir}, env={}).settings)
+    assert (found, said in detail) == (verdict, True), detail
