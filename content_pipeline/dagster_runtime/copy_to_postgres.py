@@ -18,9 +18,11 @@ from content_pipeline.dagster_runtime.records_damage import SCHEMA, named_failur
 from content_pipeline.dagster_runtime.storage import HISTORY, SCHEDULES, reading_engine
 from content_pipeline.errors import CopyDiffers, TargetNotEmpty
 from content_pipeline.manifest import database as manifest_database
+from content_pipeline.manifest.add_root import stop_older_programs
 from content_pipeline.manifest.database import open_engine
 from content_pipeline.manifest.open import engine_as_it_is
 from content_pipeline.manifest.schema import metadata, workers
+from content_pipeline.manifest.seen_roots import known_roots
 from content_pipeline.manifest.table_copy import TableDigest, copy_rows, digest_rows
 from content_pipeline.settings.database_url import DatabaseUrl
 
@@ -72,6 +74,8 @@ def copy_to_postgres(
                 _expect_same(expected, there, str(target))
                 return Copied(expected, was_there=True)
             _copy(parts, connection)
+            if known_roots(connection):
+                stop_older_programs(connection)
             _expect_copied(expected, _digests(parts, connection))
             expect_alone()
             return Copied(expected, was_there=False)

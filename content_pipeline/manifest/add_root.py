@@ -32,8 +32,7 @@ def add_root(tx: Transaction, name: str, folder: str, marker: str) -> int:
         return 0
     _expect_nobody_at_work(tx, folder)
     tx.connection.execute(sa.insert(storage_roots).values(name=name, marker=marker, added_at=tx.now))
-    older = sa.text("UPDATE alembic_version SET oldest_program = :this WHERE oldest_program < :this")
-    tx.connection.execute(older, {"this": KNOWS_ROOTS})
+    stop_older_programs(tx.connection)
     _share_signatures(tx, folder)  # before the paths, by which they are found
     changed = 0
     for table in metadata.sorted_tables:
@@ -43,6 +42,12 @@ def add_root(tx: Transaction, name: str, folder: str, marker: str) -> int:
             elif isinstance(column.type, PathsJson):
                 changed += _store_documents(tx, column, StorageRoots({name: folder}))
     return changed
+
+
+def stop_older_programs(connection: sa.Connection) -> None:
+    """They claim nothing more from now on: they would take the name of a root for a file that is not there."""
+    older = sa.text("UPDATE alembic_version SET oldest_program = :this WHERE oldest_program < :this")
+    connection.execute(older, {"this": KNOWS_ROOTS})
 
 
 def _keep_others_out(tx: Transaction) -> None:

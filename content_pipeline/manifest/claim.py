@@ -87,7 +87,8 @@ def can_be_done_here(connection: sa.Connection) -> sa.ColumnElement[bool]:
 
     The folder for the outputs counts, too. What it cannot see is left to others, and has not failed.
     """
-    seen = seen_roots(known_roots(connection), roots_of(connection.dialect))
+    roots = roots_of(connection.dialect)
+    seen = seen_roots(known_roots(connection), roots) if roots.folders else frozenset()
     output_dir = sa.type_coerce(job_items.c.options, sa.JSON)["output_dir"].as_string()
     return sa.and_(_is_seen(job_items.c.subject, seen), _is_seen(sa.func.coalesce(output_dir, ""), seen))
 

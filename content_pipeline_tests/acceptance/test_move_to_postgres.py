@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from content_pipeline.dagster_runtime import copy_to_postgres as copying
 from content_pipeline.errors import CopyDiffers, StillInUse
@@ -195,3 +196,16 @@ def test_what_differs_after_the_copy_is_not_kept(
     copied = copying.copy_to_postgres(source, home, target, lambda: None)
     assert not copied.was_there, "nothing was left of the first try"
     assert copied.tables["manifest.job_items"] == TableDigest(3, copied.tables["manifest.job_items"].digest)
+
+
+def test_storage_that_has_a_name_keeps_it(folder: Path, moved_to: dict[str, str], database: str) -> None:
+    mapped = {"CONTENT_AI_ROOTS__GAMES": str(folder / "library")}
+    assert content_ai("roots", "add", "games", cwd=folder, env=mapped).returncode == 0
+    assert move(folder, moved_to).returncode == 0
+    planned = content_ai("plan", "-i", "library", "--json", cwd=folder, env={**moved_to, **mapped})
+    assert [video["action"] for video in json.loads(planned.stdout)["videos"]] == ["keep", "keep", "leave"]
+    engine = sa.create_engine(sa.make_url(postgres.server().url(database)).set(drivername="postgresql+psycopg2"))
+    with engine.connect() as connection:
+        oldest = connection.execute(sa.text("SELECT oldest_program FROM content_ai.alembic_version")).scalar_one()
+    engine.dispose()
+    assert oldest == "0008", "an older program would take the name for a file"

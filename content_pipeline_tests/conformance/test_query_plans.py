@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from content_pipeline.job_kinds import PROCESSING
-from content_pipeline.manifest.claim import due_query
+from content_pipeline.manifest.claim import can_be_done_here, due_query
 from content_pipeline.manifest.counts import counts_query
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.job_filter import JobFilter
@@ -22,9 +22,14 @@ from content_pipeline_tests.conformance.manifests import Clock, database_of, man
 
 ROWS = 20_000
 
+
+def claim_query(tx: Transaction, state: State) -> sa.Select[Any]:
+    return due_query(tx, ClaimRequest("w"), state, [can_be_done_here(tx.connection)]).limit(1)
+
+
 QUERIES: dict[str, tuple[str, Callable[[Transaction], sa.Select[Any]]]] = {
-    "claim": ("jobs_to_claim", lambda tx: due_query(tx, ClaimRequest("w"), State.PENDING).limit(1)),
-    "claim of dirty": ("jobs_to_claim", lambda tx: due_query(tx, ClaimRequest("w"), State.DIRTY).limit(1)),
+    "claim": ("jobs_to_claim", lambda tx: claim_query(tx, State.PENDING)),
+    "claim of dirty": ("jobs_to_claim", lambda tx: claim_query(tx, State.DIRTY)),
     "rescue": ("jobs_to_rescue", orphans_query),
     "jobs of a worker": (
         "jobs_of_worker",
