@@ -23,7 +23,7 @@ def add(name: str, as_json: bool, config_file: str | None, state_dir: str | None
     """Store the paths below a root by its name from now on, those that are known included.
 
     Once for all hosts, on one that may write there: it puts a hidden file with an id into the folder. Nothing is
-    processed again. No job below the folder may be running.
+    processed again. No job may be running meanwhile.
     """
     document = storage.add_root(resolve(config_file, state_dir, assignments).settings, name)
     if as_json:

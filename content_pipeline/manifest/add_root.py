@@ -1,7 +1,7 @@
 """Giving a folder of shared storage its name: every path below it is stored anew, in one transaction.
 
-What is known stays known, so nothing is done again. Nobody may be at work below the folder meanwhile: a worker that
-began before would report absolute paths. From then on the version before claims nothing more, as it would take a name
+What is known stays known, so nothing is done again. Nobody may be at work meanwhile: a worker that began before would
+report absolute paths. From then on the version before claims nothing more, as it would take a name
 for a file that is not there.
 """
 
@@ -11,7 +11,7 @@ import json
 
 import sqlalchemy as sa
 
-from content_pipeline.errors import StillInUse, counted, printable
+from content_pipeline.errors import StillInUse, StorageMismatch, counted
 from content_pipeline.manifest.breaker import LIBRARY
 from content_pipeline.manifest.database import Transaction
 from content_pipeline.manifest.lifecycle import State
@@ -28,9 +28,9 @@ LOCK_TIMEOUT_MS = 30_000
 def add_root(tx: Transaction, name: str, folder: str, marker: str) -> int:
     """Returns how many texts and documents were stored anew; a root that was added before stays as it is."""
     _keep_others_out(tx)
-    if tx.connection.execute(sa.select(storage_roots).where(storage_roots.c.name == name)).first() is not None:
+    if _was_added(tx, name, marker):
         return 0
-    _expect_nobody_at_work(tx, folder)
+    _expect_nobody_at_work(tx)
     tx.connection.execute(sa.insert(storage_roots).values(name=name, marker=marker, added_at=tx.now))
     stop_older_programs(tx.connection)
     _share_signatures(tx, folder)  # before the paths, by which they are found
@@ -58,14 +58,24 @@ def _keep_others_out(tx: Transaction) -> None:
         tx.connection.execute(sa.text(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE"))
 
 
-def _expect_nobody_at_work(tx: Transaction, folder: str) -> None:
-    stored, columns = PathText.stored(folder), job_items.c
-    below = [_at_or_below(column, stored) for column in (columns.subject, columns.library)]
-    at_work = sa.select(sa.func.count()).where(
-        columns.status == State.RUNNING, sa.or_(*below, _mentions(columns.options, folder))
-    )
+def _expect_nobody_at_work(tx: Transaction) -> None:
+    """Whatever a job is about: where its outputs go may be known to its worker alone."""
+    at_work = sa.select(sa.func.count()).where(job_items.c.status == State.RUNNING)
     if number := tx.connection.execute(at_work).scalar_one():
-        raise StillInUse(f"{counted(number, 'job')} below {printable(folder)} {'is' if number == 1 else 'are'} running")
+        raise StillInUse(f"{counted(number, 'job')} {'is' if number == 1 else 'are'} running")
+
+
+def _was_added(tx: Transaction, name: str, marker: str) -> bool:
+    """Raises when the name means other storage, or the storage has another name."""
+    known = storage_roots.c
+    query = sa.select(known.name, known.marker).where(sa.or_(known.name == name, known.marker == marker))
+    for row in tx.connection.execute(query):
+        if row.name != name:
+            raise StorageMismatch(f"this storage is known as the root `{row.name}` already: call it so here, too")
+        if row.marker != marker:
+            raise StorageMismatch(f"the root `{name}` has the marker of other storage: something else is mounted there")
+        return True
+    return False
 
 
 def _store_paths(tx: Transaction, column: sa.Column[str], name: str, folder: str) -> int:

@@ -272,13 +272,13 @@ def test_named_storage_is_not_scanned_under_another_name(host: Host, here: Path)
 # --- adding one
 
 
-def test_no_root_is_added_while_somebody_works_below_it(host: Host, here: Path) -> None:
+def test_no_root_is_added_while_somebody_works(host: Host, here: Path) -> None:
     before = host()
     asked(before, here)
     job = claim(before)
     manifest = host(nas=here)
     known = everything_known(manifest)
-    with pytest.raises(StillInUse, match="1 job below"):
+    with pytest.raises(StillInUse, match="1 job is running"):
         added(manifest, here)
     assert everything_known(manifest) == known
     succeed(before, job)
@@ -292,6 +292,15 @@ def test_adding_it_twice_changes_nothing(host: Host, here: Path) -> None:
     known = everything_known(manifest)
     assert manifest.roots.add("nas", "the-storage") == 0
     assert everything_known(manifest) == known
+
+
+def test_one_storage_has_one_name_and_one_name_one_storage(host: Host, here: Path, there: Path) -> None:
+    added(host(nas=here), here)
+    with pytest.raises(StorageMismatch, match="known as the root `nas` already"):
+        host(studio=there).roots.add("studio", "the-storage")
+    with pytest.raises(StorageMismatch, match="other storage"):
+        host(nas=there).roots.add("nas", "other-storage")
+    assert [view.name for view in host().roots.views()] == ["nas"]
 
 
 def test_the_version_before_claims_nothing_once_a_root_has_a_name(
