@@ -7,6 +7,7 @@ import pytest
 
 from content_pipeline.errors import DatabaseAway
 from content_pipeline.manifest.jobs import Jobs
+from content_pipeline.manifest.storage_roots import NO_ROOTS
 
 OPERATIONS = [name for name, _ in inspect.getmembers(Jobs, inspect.isfunction) if not name.startswith("_")]
 
@@ -15,6 +16,7 @@ class AwayOnce:
     """A database that does not answer the first time, and is not meant to be asked a third time."""
 
     retry_s = 5.0
+    roots = NO_ROOTS
 
     def __init__(self) -> None:
         self.asked = 0
