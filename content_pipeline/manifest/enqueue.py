@@ -35,6 +35,7 @@ _GIVEN = {
     "metadata": "text",
     "options": "text",
     "force_id": "text",
+    "requires": "text",
 }
 _JSON = ("metadata", "options")
 _NEW = {
@@ -99,6 +100,7 @@ def _row(request: JobRequest) -> tuple[Any, ...]:
         json.dumps(request.metadata) if request.metadata else "{}",
         None if request.options is None else json.dumps(request.options),
         request.force_id,
+        request.requires,
     )
 
 
