@@ -35,7 +35,6 @@ from content_pipeline.settings import Settings
 
 RENEW_S = 1.0
 BRING_BACK_S = 5.0
-ON_ITS_WAY_S = 2.0  # not long: what is announced twice costs next to nothing
 SWEEP_S = 60.0
 SHORT_WAIT_S = 1
 ASK_AGAIN_S = 2.0  # after Redis or the database did not answer
@@ -44,6 +43,8 @@ MOST_TOLD = 1000
 
 class RqWorker(RunWorker):
     """`current` reads the settings anew: an edited file counts from the next run on. `kinds`: what it takes."""
+
+    _shares_runs = True
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class RqWorker(RunWorker):
         """Jobs whose worker is gone, and runs of which nobody knows any more; any number of processes may do it."""
         rescue_orphans(self._manifest)
         with open_instance(self._settings) as instance:
-            adopt(instance, self._queue(instance), ON_ITS_WAY_S)
+            adopt(instance, self._queue(instance), older_than_s=0.0)  # what is announced twice costs next to nothing
 
     def _queue(self, instance: dg.DagsterInstance) -> RqLaunchQueue:
         return RqLaunchQueue(instance, self._manifest, self._server)
