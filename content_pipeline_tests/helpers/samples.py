@@ -48,7 +48,7 @@ def recording(
     path = folder / hashlib.sha256(repr(options).encode()).hexdigest()[:12] / name
     if path.exists():
         return path
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     inputs = ["-f", "lavfi", "-i", _pictures(seconds, size, fps, variable_rate)]
     maps = ["-map", "0:v"]
     if silent_first_track:
