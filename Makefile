@@ -40,7 +40,8 @@ CHAOS_TESTS := content_pipeline_tests/properties content_pipeline_tests/conforma
 	content_pipeline_tests/acceptance/test_daemon.py \
 	content_pipeline_tests/acceptance/test_damaged_recordings.py content_pipeline_tests/unit/media/test_beneath.py \
 	content_pipeline_tests/integration/test_launcher.py \
-	content_pipeline_tests/integration/test_rq.py content_pipeline_tests/acceptance/test_rq_chaos.py
+	content_pipeline_tests/integration/test_rq.py content_pipeline_tests/acceptance/test_rq_chaos.py \
+	content_pipeline_tests/acceptance/test_rq_hosts.py
 
 # The same tests with more examples, jobs and processes; takes long.
 chaos: install

@@ -23,7 +23,7 @@ def rows(_folder: Path) -> Iterator[Row]:
     try:
         ours = PostgresRecords(DatabaseUrl(server.url(server.create()))).event_log_storage
         theirs = PostgresEventLogStorage(DatabaseUrl(server.url(server.create())).reveal())
-        for name, event in (("a log line", _line), ("a materialization", _materialization)):
+        for name, event in (("a log line", line), ("a materialization", _materialization)):
             yield Row(
                 f"storing {name} in Postgres: time",
                 1000 * _seconds_each(ours.store_event, event),
@@ -45,7 +45,7 @@ def _seconds_each(store: Callable[[dg.EventLogEntry], None], event: Callable[[in
     return (time.perf_counter() - started) / EVENTS
 
 
-def _line(number: int) -> dg.EventLogEntry:
+def line(number: int) -> dg.EventLogEntry:
     return dg.EventLogEntry(  # type: ignore[no-untyped-call]
         error_info=None, level=20, user_message=f"line {number}", run_id="a-run", timestamp=time.time()
     )

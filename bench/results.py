@@ -27,6 +27,7 @@ BENCHES = {
     "launcher": "Run launcher",
     "staleness": "What is out of date",
     "records": "Dagster's records in Postgres",
+    "hosts": "Several machines",
 }
 
 

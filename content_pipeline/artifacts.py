@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -209,9 +208,15 @@ def _is_abandoned(folder: Path, older_than_s: float) -> bool:
         return False
     except OSError:  # no lock yet: it is being born, or was half removed
         try:
-            return time.time() - folder.stat().st_mtime > older_than_s
+            return _now_s(folder.parent) - folder.stat().st_mtime > older_than_s
         except OSError:
             return False
+
+
+def _now_s(folder: Path) -> float:
+    """By the clock that stamps the files there: on shared storage it is not this host's."""
+    with tempfile.TemporaryFile(dir=folder) as stamped:
+        return os.fstat(stamped.fileno()).st_mtime
 
 
 def _seal(draft: Draft, key: str) -> None:

@@ -24,9 +24,17 @@ from content_pipeline.settings.value_types import split_commas
 @click.option(
     "--kinds", help="With `rq`: what to take, such as `processing,other` [all: processing, calibration, other]."
 )
+@click.option(
+    "--capabilities", help="What this machine can do, for jobs that require it: `nvenc,fast-disk` [queue.capabilities]."
+)
 @settings_options
 def worker(
-    engine: str | None, kinds: str | None, config_file: str | None, state_dir: str | None, assignments: tuple[str, ...]
+    engine: str | None,
+    kinds: str | None,
+    capabilities: str | None,
+    config_file: str | None,
+    state_dir: str | None,
+    assignments: tuple[str, ...],
 ) -> int:
     """Execute the runs that Dagster launches, until stopped.
 
@@ -39,7 +47,8 @@ def worker(
     """
 
     def current() -> Settings:
-        return resolve(config_file, state_dir, assignments, {"launcher.engine": engine}).settings
+        flags = {"launcher.engine": engine, "queue.capabilities": capabilities}
+        return resolve(config_file, state_dir, assignments, flags).settings
 
     settings = current()
     from content_pipeline.dagster_runtime.instance import dagster_home
@@ -49,6 +58,8 @@ def worker(
     if settings.launcher.engine == "local":
         if kinds is not None:
             raise BadSettings("`--kinds` is for the engine `rq`; a local worker takes every run")
+        if capabilities is not None:
+            raise BadSettings("`--capabilities` is for the engine `rq`; with `local` set `queue.capabilities`")
         return _work_here(settings)
     from content_pipeline.cli.live import LiveProgress
     from content_pipeline.dagster_runtime.runs import DagsterRuns
@@ -58,7 +69,8 @@ def worker(
     chosen = _kinds(kinds)
     make_runs = partial(DagsterRuns, compose=build_definitions)
     rq_worker = RqWorker(settings, current, make_runs, LiveProgress(), chosen)
-    print_note(f"Waiting for runs ({', '.join(chosen)}) at {settings.redis_url}; Ctrl-C stops.")
+    taken = ", ".join([*chosen, *(f"what requires {name}" for name in settings.queue.capabilities)])
+    print_note(f"Waiting for runs ({taken}) at {settings.redis_url}; Ctrl-C stops.")
     rq_worker.serve()
     return 0
 

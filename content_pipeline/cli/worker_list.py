@@ -29,6 +29,8 @@ def _print(document: WorkerList) -> None:
             print_result(f"    {_job_line(job)}")
     if not document.workers:
         print_result("No worker is running.")
+    for sentence in workers.describe_unmet(document.unmet):
+        print_result(f"Waiting: {sentence}")
 
 
 def _line(worker: WorkerDocument, document: WorkerList) -> str:
@@ -36,7 +38,8 @@ def _line(worker: WorkerDocument, document: WorkerList) -> str:
     version = "unknown version" if worker.version is None else f"version {worker.version}"
     spoke = "never" if worker.silent_s is None else f"{lasting(max(0.0, worker.silent_s))} ago"
     since = "" if worker.since is None else f", for {lasting(max(0.0, (document.at - worker.since).total_seconds()))}"
-    return f"{worker.state:<6} {printable(who)}  {worker.role}, {version}{since}, last heartbeat {spoke}"
+    can = f", can {', '.join(worker.capabilities)}" if worker.capabilities else ""
+    return f"{worker.state:<6} {printable(who)}  {worker.role}, {version}{can}{since}, last heartbeat {spoke}"
 
 
 def _job_line(job: WorkerJob) -> str:

@@ -18,6 +18,7 @@
 - `copy_to_postgres.py`: the manifest and Dagster's records, copied from SQLite
 - `whole_storage.py`: the three storages of either, as one
 - `atomic_events.py`: an event and what is derived from it, in one transaction
+- `lasting_success.py`: a run that has succeeded stays so
 - `compressed_events.py`: its events, compressed
 - `records_damage.py`: names damage to these databases, with the way out
 - `private_api.py`: every private call into Dagster

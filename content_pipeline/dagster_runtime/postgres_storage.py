@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.atomic_events import AtomicEventLog
+from content_pipeline.dagster_runtime.lasting_success import LastingSuccess
 from content_pipeline.dagster_runtime.postgres_pool import RecordsPool, pool_of
 from content_pipeline.dagster_runtime.records_damage import SCHEMA
 from content_pipeline.dagster_runtime.whole_storage import WholeStorage
@@ -42,7 +43,7 @@ class _Pooled:
         self.use(self._url, statement_timeout)
 
 
-class PooledRuns(_Pooled, internals.PostgresRunStorage):
+class PooledRuns(_Pooled, LastingSuccess, internals.PostgresRunStorage):
     def __init__(self, url: DatabaseUrl) -> None:
         super().__init__(str(url), should_autocreate_tables=False)
         self.use(url)

@@ -27,6 +27,7 @@ from content_pipeline.dagster_runtime import private_api as internals
 from content_pipeline.dagster_runtime.atomic_events import AtomicEventLog
 from content_pipeline.dagster_runtime.compressed_events import compress_events
 from content_pipeline.dagster_runtime.dagster_yaml import provide_home
+from content_pipeline.dagster_runtime.lasting_success import LastingSuccess
 from content_pipeline.dagster_runtime.records_damage import expect_database, forget_log, named_failures
 from content_pipeline.dagster_runtime.whole_storage import WholeStorage
 from content_pipeline.manifest.read_only import connect_read_only
@@ -127,7 +128,7 @@ def _follow_file(url: str) -> None:
         _files[url] = found
 
 
-class KeptRuns(internals.SqliteRunStorage):
+class KeptRuns(LastingSuccess, internals.SqliteRunStorage):
     def connect(self) -> Any:  # Dagster names a type that contextlib keeps to itself
         return _begun(self._conn_string)
 

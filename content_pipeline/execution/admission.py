@@ -17,10 +17,11 @@ from content_pipeline.execution.rescue import current_job
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, Job
+from content_pipeline.manifest.requirements import met_by
 from content_pipeline.settings import Settings
 
-TAKEN = "work is paused, or another worker claimed it first"
 WAITING = "its job is waiting: work is paused, or the job is not due yet"
+NOT_CLAIMED = "work is paused, or another worker claimed it first"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,10 @@ class Admitted:
 
 @dataclass(frozen=True)
 class NotYet:
+    """`requires`: the capability that this worker lacks; others may have it."""
+
     why: str
+    requires: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,11 @@ class Admission:
         if handler is None:
             return Admitted(None)
         request = ClaimRequest(
-            self.worker_id, kind=handler.kind, config_hash_of=self.config_hash_of, run_id=launch.run_id
+            self.worker_id,
+            kind=handler.kind,
+            config_hash_of=self.config_hash_of,
+            run_id=launch.run_id,
+            requirements=met_by(self.settings.queue.capabilities),
         )
         if launch.job_tag is None:
             return self._admit_by_hand(launch, handler, request)
@@ -71,7 +79,7 @@ class Admission:
         if why is not None:
             return Refused(why, needless=True)
         claimed = self.manifest.jobs.claim(replace(request, job_ids=[job_id]))
-        return Admitted(claimed[0]) if claimed else self._not_yet(job, WAITING)
+        return Admitted(claimed[0]) if claimed else self._not_yet(job, request, WAITING)
 
     def _admit_by_hand(self, launch: Launch, handler: JobKindHandler, request: ClaimRequest) -> Decision:
         job = handler.job_by_hand(launch, self.settings, self.manifest)
@@ -80,12 +88,16 @@ class Admission:
         if is_under_way(job, launch):
             return UnderWay(job)
         claimed = self.manifest.jobs.claim(replace(request, job_ids=[job.job_id], ignore_backoff=True))
-        return Admitted(claimed[0]) if claimed else self._not_yet(job, TAKEN)
+        return Admitted(claimed[0]) if claimed else self._not_yet(job, request, NOT_CLAIMED)
 
-    def _not_yet(self, job: Job | None, why: str) -> NotYet:
-        """A job that this host cannot see waits for one that can."""
-        elsewhere = None if job is None else self.manifest.roots.why_not_here(job)
-        return NotYet(why if elsewhere is None else elsewhere)
+    def _not_yet(self, job: Job | None, request: ClaimRequest, otherwise: str) -> NotYet:
+        """A job that this worker cannot do, or whose files this host does not see, waits for another one."""
+        if job is None:
+            return NotYet(otherwise)
+        if request.requirements is not None and job.requires not in request.requirements:
+            return NotYet(f"its job requires {job.requires}, and this worker cannot do that", job.requires)
+        elsewhere = self.manifest.roots.why_not_here(job)
+        return NotYet(otherwise if elsewhere is None else elsewhere)
 
 
 def _why_needless(job: Job | None, attempt: int, executed_before: bool) -> str | None:

@@ -22,6 +22,7 @@ from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import CLAIMABLE, State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, Job
+from content_pipeline.manifest.requirements import met_by, unmet
 from content_pipeline.settings import Settings
 
 CLAIM_FROM = 100
@@ -37,6 +38,7 @@ class Worker:
         self._watcher = watcher
         slots = settings.worker_count
         self._executor = JobExecutor(settings, manifest, self._runs, slots, watcher, self._ended, role=COMMAND)
+        self._requirements = met_by(settings.queue.capabilities)
         self._waiting: list[str] | None = None
 
     def work(
@@ -87,7 +89,11 @@ class Worker:
 
     def _claim(self) -> Job | None:
         """The next job that is due; of named ones, a window at a time."""
-        request = ClaimRequest(self._executor.id, config_hash_of=lambda job: self._of_jobs.hash_of(job, self._settings))
+        request = ClaimRequest(
+            self._executor.id,
+            config_hash_of=lambda job: self._of_jobs.hash_of(job, self._settings),
+            requirements=self._requirements,
+        )
         claim, retry = self._manifest.jobs.claim, self._executor.with_database_retry
         if self._waiting is None:
             return next(iter(retry(partial(claim, request))), None)
@@ -102,14 +108,16 @@ class Worker:
         """Whether jobs are left that can still be claimed, now or after their back-off, and that no pause holds up."""
         if self._waiting is not None:
             waiting = self._manifest.jobs.list(JobFilter(job_ids=self._waiting))
-            left = [job for job in waiting if job.status in CLAIMABLE]
+            left = [job for job in waiting if job.status in CLAIMABLE and job.requires in self._requirements]
             self._waiting = [job.job_id for job in left]
         elif not paused:
             counts = self._manifest.jobs.counts()
-            return any(counts[state] for state in CLAIMABLE)
+            for_others = unmet(self._manifest.jobs.waiting_requirements(), frozenset(self._settings.queue.capabilities))
+            return sum(counts[state] for state in CLAIMABLE) > sum(for_others.values())
         else:
             queued = [JobFilter(kind=PROCESSING, status=state) for state in CLAIMABLE]
-            left = [job for job_filter in queued for job in self._manifest.jobs.list(job_filter)]
+            found = [job for job_filter in queued for job in self._manifest.jobs.list(job_filter)]
+            left = [job for job in found if job.requires in self._requirements]
         return any(not any(breaker.blocks(job.library, job.error_code) for breaker in paused) for job in left)
 
     def _start(self, job: Job) -> None:

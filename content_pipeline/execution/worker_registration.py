@@ -18,7 +18,9 @@ class WorkerRegistration:
         process = ProcessIdentity.parse(worker_id)
         assert process is not None, "a worker is a process"
         self._manifest = manifest
-        self._info = WorkerInfo(worker_id, process.host, process.pid, __version__, role, slots, queue.lease_s)
+        self._info = WorkerInfo(
+            worker_id, process.host, process.pid, __version__, role, slots, queue.lease_s, queue.capabilities
+        )
         self._every_s = queue.heartbeat_s
         self._last: Moment | None = None
 

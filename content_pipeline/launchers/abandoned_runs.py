@@ -24,11 +24,12 @@ UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, *LAUNCHED]
 def adopt(instance: dg.DagsterInstance, launch_queue: LaunchQueue, older_than_s: float | None = None) -> int:
     """Enqueue the runs that were launched into this queue and are not in it: whoever launched them died meanwhile.
 
-    What was launched a moment ago (`older_than_s`) may still be on its way into the queue. Runs of another host's
-    queue are its own.
+    What was launched a moment ago (`older_than_s`) may still be on its way into the queue; with 0 no clock is asked,
+    for the hosts that write these times and this one may disagree. Runs of another host's queue are its own.
     """
     launched = [*LAUNCHED, dg.DagsterRunStatus.CANCELING]
-    before = datetime.now(UTC) - timedelta(seconds=ENQUEUEING_S if older_than_s is None else older_than_s)
+    age_s = ENQUEUEING_S if older_than_s is None else older_than_s
+    before = datetime.now(UTC) - timedelta(seconds=age_s) if age_s else None
     runs = instance.get_runs(dg.RunsFilter(statuses=launched, updated_before=before))
     known = launch_queue.run_ids()
     missing = [run for run in runs if run.run_id not in known and _belongs_to(launch_queue, run)]

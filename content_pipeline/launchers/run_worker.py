@@ -50,6 +50,8 @@ class Ready:
 class RunWorker(ABC):
     """Keeps nothing that is not in Dagster's records, in the manifest or in its launch queue: it may be killed."""
 
+    _shares_runs = False  # whether another worker may go on with a run that was started here
+
     def __init__(self, settings: Settings, make_runs: MakeRuns, watcher: Watcher) -> None:
         self._settings = settings
         self._manifest = open_manifest(settings, retry_s=settings.queue.give_up_s)
@@ -169,6 +171,8 @@ class RunWorker(ABC):
         report, run_id = active.report, active.name
         if report.ended is not None or ((report.failure or report.outdated) and not active.lease_lost):
             self._has_ended(run_id)  # the child has ended the run
+        elif active.lease_lost and self._shares_runs:
+            self._goes_on(self._started[run_id])  # whoever has its job by now may be executing this very run
         elif outcome.status == State.PENDING and not active.is_stopped:
             self._runs.note(run_id, f"{outcome.error}. The run continues in another process.")
             self._goes_on(self._started[run_id])

@@ -18,6 +18,7 @@ from content_pipeline.manifest.ids import new_ulid
 from content_pipeline.manifest.jobs_part import JobsPart
 from content_pipeline.manifest.lifecycle import CLAIMABLE, Move, State
 from content_pipeline.manifest.model import ClaimRequest, Job
+from content_pipeline.manifest.requirements import requires_one_of
 from content_pipeline.manifest.schema import attempts, job_items
 from content_pipeline.manifest.seen_roots import known_roots, seen_roots
 from content_pipeline.manifest.statements import locked
@@ -79,6 +80,8 @@ def due_query(
         query = query.where(columns.job_id.in_(request.job_ids))
     if request.min_priority is not None:
         query = query.where(columns.priority >= request.min_priority)
+    if request.requirements is not None:
+        query = query.where(requires_one_of(request.requirements))
     return query.order_by(columns.priority.desc(), columns.available_at, columns.job_id)
 
 

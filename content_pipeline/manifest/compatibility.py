@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from content_pipeline.errors import NewerSchema
 
-SCHEMA_VERSION = "0008"
+SCHEMA_VERSION = "0009"
 
 _MARKS = sa.text("SELECT version_num, oldest_program FROM alembic_version")
 

@@ -36,6 +36,7 @@ _GIVEN = {
     "metadata": "text",
     "options": "text",
     "force_id": "text",
+    "requires": "text",
 }
 _JSON = ("metadata", "options")
 _NEW = {
@@ -101,6 +102,7 @@ def _row(request: JobRequest, roots: StorageRoots) -> tuple[Any, ...]:
         json.dumps(request.metadata) if request.metadata else "{}",
         None if request.options is None else json.dumps(roots.json_to_stored(request.options)),
         request.force_id,
+        request.requires,
     )
 
 

@@ -26,6 +26,7 @@ from content_pipeline.manifest.model import (
     Transition,
 )
 from content_pipeline.manifest.operator_ops import OrderJobs
+from content_pipeline.manifest.requirements import RequireOfWorkers
 from content_pipeline.manifest.rescue import RescueJobs
 from content_pipeline.manifest.schema import attempts, job_items, state_transitions
 from content_pipeline.manifest.staleness import JobAge
@@ -39,7 +40,7 @@ _STATES = {str(state): state for state in State}
 
 
 @retry_when_away
-class Jobs(EnqueueJobs, ClaimJobs, RenewLeases, ReportJobs, OrderJobs, RescueJobs):
+class Jobs(EnqueueJobs, ClaimJobs, RenewLeases, ReportJobs, OrderJobs, RescueJobs, RequireOfWorkers):
     """Reading is here; each verb is with its class, in a file of its own."""
 
     def get(self, job_id: str) -> Job:

@@ -16,7 +16,10 @@ LEASE_S = 90.0
 
 @dataclass(frozen=True)
 class JobRequest:
-    """A request to bring one subject up to date. Enqueueing is idempotent: one job for each kind and subject."""
+    """A request to bring one subject up to date. Enqueueing is idempotent: one job for each kind and subject.
+
+    `requires`: the capability that a worker must have to claim it; None: anybody may.
+    """
 
     subject: str
     library: str
@@ -29,6 +32,7 @@ class JobRequest:
     metadata: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] | None = None
     force_id: str | None = None
+    requires: str | None = None
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1 or self.max_crashes < 1:
@@ -46,6 +50,11 @@ class JobTerms:
     options: dict[str, Any] | None = None
     force_id: str | None = None
     priority: int = 0
+    requires: str | None = None
+
+    def differ_from(self, job: Job | JobSummary) -> bool:
+        """Whether a job that waits on other terms would be done otherwise."""
+        return self.force_id is not None or (job.options, job.requires) != (self.options, self.requires)
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,7 @@ class ClaimRequest:
 
     `config_hash_of` gives the `config_hash` that a job is about to be made with. `ignore_backoff`: a person asked for
     these, and they are not to wait for their retry. `run_id`: the run that is about to work on it, if one is known.
+    `requirements`: only jobs that require one of these, None being those that require nothing; by default all.
     """
 
     worker_id: str
@@ -64,6 +74,7 @@ class ClaimRequest:
     ignore_backoff: bool = False
     min_priority: int | None = None
     run_id: str | None = None
+    requirements: frozenset[str | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -127,6 +138,7 @@ class Job:
     metadata: dict[str, Any]
     options: dict[str, Any] | None
     force_id: str | None
+    requires: str | None
 
     @property
     def lease(self) -> Lease:
@@ -149,6 +161,7 @@ class JobSummary(NamedTuple):
     results: dict[str, Any]
     options: dict[str, Any] | None = None
     force_id: str | None = None
+    requires: str | None = None
 
 
 @dataclass(frozen=True)

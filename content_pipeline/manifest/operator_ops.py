@@ -119,7 +119,7 @@ def ask(tx: Transaction, request: JobRequest, reason: str) -> Job:
     its = job_items.c.kind == request.kind, job_items.c.subject == request.subject
     job = as_job(tx.connection.execute(locked(sa.select(job_items).where(*its))).one())
     by = _BACK_TO_WORK.get(job.status)
-    asked = {"options": request.options, "force_id": request.force_id}
+    asked = {"options": request.options, "force_id": request.force_id, "requires": request.requires}
     if by is not None:
         move(tx, [job], by, reason, {**NO_ERROR, **_due_now(tx, request.priority), **asked})
     elif job.status is not State.RUNNING:
@@ -134,14 +134,15 @@ def ask_again(tx: Transaction, job_ids: Sequence[str], reason: str, terms: JobTe
     them afterwards: see `succeed`. Terms without options, which nobody named, change nothing that waits or runs.
     What a person cancelled or discarded stays so.
     """
-    asked = {"options": terms.options, **({} if terms.force_id is None else {"force_id": terms.force_id})}
+    forced = {} if terms.force_id is None else {"force_id": terms.force_id}
+    asked = {"options": terms.options, "requires": terms.requires, **forced}
     for ids in in_chunks(sorted(set(job_ids))):
         jobs = [job for some in lock_jobs(tx, [job_items.c.job_id.in_(ids)]) for job in some]
         for state, by, fresh in ((State.SUCCEEDED, Move.MARK_DIRTY, FULL_BUDGET), (State.FAILED, Move.RETRY, NO_ERROR)):
             values = {**fresh, **asked, **_due_now(tx, terms.priority)}
             move(tx, [job for job in jobs if job.status is state], by, reason, values)
         if terms.options is not None:
-            others = [job for job in jobs if terms.force_id is not None or job.options != terms.options]
+            others = [job for job in jobs if terms.differ_from(job)]
             move(tx, [job for job in others if job.status in CLAIMABLE], Move.ASK, reason, asked)
             running = [job.job_id for job in others if job.status is State.RUNNING]
             if running:

@@ -8,8 +8,15 @@ import sqlalchemy as sa
 
 from content_pipeline.settings.database_url import is_harmless
 
-# A host that vanishes without a word is noticed in a minute, not in the two hours that TCP allows itself.
-_CONNECTION = {"connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+# A host that vanishes without a word is noticed in a minute, not in the two hours that TCP allows itself; and if it
+# vanishes while something is on its way, in 20 s, not in the quarter of an hour for which TCP sends that again.
+_CONNECTION = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
 
 
 def postgres_engine(url: sa.URL, **given: Any) -> sa.Engine:

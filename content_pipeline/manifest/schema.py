@@ -149,6 +149,8 @@ job_items = sa.Table(
     sa.Column("options", PathsJson(none_as_null=True)),
     # Asks that nothing older be reused, until the job succeeds.
     sa.Column("force_id", sa.String(26)),
+    # The capability that a worker must have to claim it.
+    sa.Column("requires", sa.String(40)),
     sa.UniqueConstraint("kind", "subject", name="one_job_per_subject"),
 )
 sa.Index(
@@ -161,6 +163,14 @@ sa.Index(
 )
 sa.Index("jobs_to_rescue", job_items.c.status, job_items.c.lease_expires_at)
 sa.Index("jobs_of_worker", job_items.c.worker_id, job_items.c.status)
+_REQUIRING = job_items.c.requires.is_not(None)
+sa.Index(
+    "jobs_that_require",
+    job_items.c.requires,
+    job_items.c.status,
+    postgresql_where=_REQUIRING,
+    sqlite_where=_REQUIRING,
+)
 
 state_transitions = sa.Table(
     "state_transitions",
@@ -229,6 +239,7 @@ workers = sa.Table(
     sa.Column("lease_s", sa.Float(53), nullable=False),
     sa.Column("started_at", Instant, nullable=False),
     sa.Column("last_heartbeat", Instant, nullable=False),
+    sa.Column("capabilities", sa.JSON),
 )
 
 # Folders of shared storage by name, and the id of the marker in each.

@@ -21,7 +21,10 @@ KEPT = timedelta(days=1)  # how long one that fell silent is remembered
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What a worker says of itself. `role`: what started it. `slots`: how many jobs it does at once."""
+    """What a worker says of itself. `role`: what started it. `slots`: how many jobs it does at once.
+
+    `capabilities`: what jobs may require of it.
+    """
 
     worker_id: str
     host: str
@@ -30,6 +33,7 @@ class WorkerInfo:
     role: str
     slots: int
     lease_s: float
+    capabilities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,4 +80,5 @@ class Workers:
 def _row(row: sa.RowMapping) -> WorkerRow:
     known = dict(row)
     started_at, last_heartbeat = known.pop("started_at"), known.pop("last_heartbeat")
-    return WorkerRow(WorkerInfo(**known), started_at, last_heartbeat)
+    capabilities = known.pop("capabilities")  # nothing from a worker of an earlier version
+    return WorkerRow(WorkerInfo(**known, capabilities=tuple(capabilities or ())), started_at, last_heartbeat)

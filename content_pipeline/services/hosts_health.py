@@ -13,7 +13,7 @@ from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_named_manifest
 from content_pipeline.manifest.rights import Rights
 from content_pipeline.manifest.seen_roots import RootState, RootView
-from content_pipeline.services.workers import WorkerDocument, list_workers
+from content_pipeline.services.workers import WorkerDocument, describe_unmet, list_workers
 from content_pipeline.settings import Settings
 from content_pipeline.version import __version__
 
@@ -65,9 +65,11 @@ def judge_rights(rights: Rights | None) -> tuple[Judgement, str]:
 
 
 def other_workers(settings: Settings) -> tuple[Judgement, str]:
-    """When each worker last spoke, and whether all run the same version."""
+    """What no worker can do; when each last spoke, and whether all run the same version."""
     try:
-        return judge_workers(list_workers(settings).workers)
+        found = list_workers(settings)
+        missing = describe_unmet(found.unmet)
+        return ("warning", "; ".join(missing)) if missing else judge_workers(found.workers)
     except (NoManifest, OldSchema):
         return NOTHING_YET
 

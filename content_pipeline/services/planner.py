@@ -41,7 +41,8 @@ from content_pipeline.settings.job_options import JobOptions
 
 def command_terms(settings: Settings, force: bool = False) -> JobTerms:
     """A command's jobs keep its settings; `force` names a request that nothing older be reused."""
-    return JobTerms(JobOptions.of(settings).as_json(), new_ulid() if force else None)
+    force_id = new_ulid() if force else None
+    return JobTerms(JobOptions.of(settings).as_json(), force_id, requires=settings.queue.requires)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def backfill(settings: Settings, manifest: Manifest, priority: int) -> Sequence[
 
     What waits already with a lower one, such as for the night, gets this one.
     """
-    planner = Planner(settings, manifest, JobTerms(priority=priority))
+    planner = Planner(settings, manifest, JobTerms(priority=priority, requires=settings.queue.requires))
     ownership_of = output_ownership(settings, manifest)
     folders: list[WatchedFolder] = []
     for folder in settings.library.folders:
@@ -96,10 +97,10 @@ class Planner:
         self,
         settings: Settings,
         manifest: Manifest,
-        terms: JobTerms = JobTerms(),  # noqa: B008 - it is immutable
+        terms: JobTerms | None = None,
     ) -> None:
         self._settings = settings
-        self._terms = terms
+        self._terms = JobTerms(requires=settings.queue.requires) if terms is None else terms
         self.manifest = manifest
         self.recipe = recipe_of(settings)
         self._recipes = {self.recipe.config_hash: self.recipe}  # all that a plan compared with
@@ -215,8 +216,7 @@ class Planner:
         return groups
 
     def _asks_otherwise(self, job: JobSummary) -> bool:
-        terms = self._terms
-        return terms.options is not None and (terms.force_id is not None or job.options != terms.options)
+        return self._terms.options is not None and self._terms.differ_from(job)
 
     def _request(self, found: Found, root: Path) -> JobRequest:
         queue = self._settings.queue
@@ -229,6 +229,7 @@ class Planner:
             input_size=found.signature.size_bytes,
             options=self._terms.options,
             force_id=self._terms.force_id,
+            requires=self._terms.requires,
         )
 
     def _jobs_of(self, planned: LibraryPlan) -> Sequence[JobSummary]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from content_pipeline.artifacts import ArtifactStore
 from content_pipeline.dagster_runtime.lost_manifest import describe_rebuilt, recover
-from content_pipeline.errors import EnvironmentalError, LibraryOffline, code_of, printable
+from content_pipeline.errors import BadSettings, EnvironmentalError, LibraryOffline, code_of, printable
 from content_pipeline.execution.outcome import NullWatcher, Outcome, Watcher, of_job, refused
 from content_pipeline.execution.rescue import rescue_orphans
 from content_pipeline.library.plan import Action
@@ -23,6 +23,7 @@ from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.lifecycle import CLAIMABLE
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.open import open_manifest, open_named_manifest
+from content_pipeline.manifest.requirements import met_by
 from content_pipeline.services.document import Document
 from content_pipeline.services.outcome_recorder import OutcomeRecorder
 from content_pipeline.services.pauses import Pause
@@ -34,7 +35,7 @@ from content_pipeline.services.processing_document import (
     totals_of,
 )
 from content_pipeline.services.recordings import FoundRecordings, describe_found, find_recordings
-from content_pipeline.settings import Settings
+from content_pipeline.settings import QueueSettings, Settings
 from content_pipeline.settings.job_options import JobOptions
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def process(
     Raises what keeps it from beginning; what stops it later is in the document (`paused`, `interrupted`).
     """
     started_s, finished = time.monotonic(), True
+    if not request.only_enqueue:
+        _expect_capability(settings.queue)
     manifest = open_manifest(settings)
     manifest.roots.expect()
     # Before the scan, which knows by the manifest what is a recording and what we made of one.
@@ -119,6 +122,15 @@ def process(
     except EnvironmentalError as error:
         processor.stopped_by(error)
     return _document(processor, found, (), not finished, time.monotonic() - started_s)
+
+
+def _expect_capability(queue: QueueSettings) -> None:
+    """What is processed here has to be claimed here."""
+    if queue.requires not in met_by(queue.capabilities):
+        raise BadSettings(
+            f"`queue.requires` = {queue.requires!r}, which `queue.capabilities` of this machine does not name",
+            hint="With `--no-process` a worker that can do it takes it; `--set queue.requires=none` does it here.",
+        )
 
 
 def process_queue(

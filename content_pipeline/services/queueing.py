@@ -22,6 +22,7 @@ from content_pipeline.manifest.model import Attempt, Job, Transition
 from content_pipeline.manifest.open import open_named_manifest
 from content_pipeline.services.document import Document, DocumentList
 from content_pipeline.services.pauses import describe_waiting
+from content_pipeline.services.workers import describe_unmet, unmet_requirements
 from content_pipeline.settings import Settings
 
 # Shown in place of `running` when the worker is gone; no state of its own, for the next command brings the job back.
@@ -106,6 +107,7 @@ class JobDocument(Document):
     metadata: dict[str, Any]
     options: dict[str, Any] | None
     force_id: str | None
+    requires: str | None
 
     @classmethod
     def of(cls, job: Job, stale: Collection[str]) -> JobDocument:
@@ -180,7 +182,9 @@ def status(settings: Settings) -> QueueStatus:
     for job in stale_jobs(manifest):
         counts[job.kind]["running"] -= 1
         counts[job.kind][STALE] += 1
-    return QueueStatus(counts=counts, waits=tuple(_why_work_waits(manifest)))
+    return QueueStatus(
+        counts=counts, waits=(*_why_work_waits(manifest), *describe_unmet(unmet_requirements(manifest, settings)))
+    )
 
 
 def list_jobs(

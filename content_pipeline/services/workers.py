@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
+from content_pipeline.errors import counted
 from content_pipeline.execution.worker_identity import is_gone
 from content_pipeline.manifest.database import Access
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job
 from content_pipeline.manifest.open import open_named_manifest
+from content_pipeline.manifest.requirements import capabilities_of, unmet
 from content_pipeline.manifest.workers import WorkerRow
 from content_pipeline.services.document import Document
 from content_pipeline.settings import Settings
@@ -46,6 +49,7 @@ class WorkerDocument(Document):
     version: str | None
     state: WorkerState
     slots: int | None
+    capabilities: tuple[str, ...]
     since: datetime | None
     last_heartbeat: datetime | None
     silent_s: float | None
@@ -53,10 +57,12 @@ class WorkerDocument(Document):
 
 
 class WorkerList(Document):
-    """`at`: the database's time, to which all others compare."""
+    """`at`: the database's time, to which all others compare. `unmet`: how many jobs wait for a capability that no
+    worker has."""
 
     at: datetime
     workers: tuple[WorkerDocument, ...]
+    unmet: dict[str, int]
 
 
 def list_workers(settings: Settings) -> WorkerList:
@@ -64,7 +70,24 @@ def list_workers(settings: Settings) -> WorkerList:
     manifest = open_named_manifest(settings, Access.READ)
     rows, now = manifest.workers.all(), manifest.workers.now()
     running = manifest.jobs.list(JobFilter(status=State.RUNNING))
-    return WorkerList(at=now, workers=describe_workers(rows, running, now))
+    missing = unmet_requirements(manifest, settings)
+    return WorkerList(at=now, workers=describe_workers(rows, running, now), unmet=missing)
+
+
+def unmet_requirements(manifest: Manifest, settings: Settings) -> dict[str, int]:
+    """How many jobs wait for each capability that no worker has. A local worker starts when it is needed."""
+    heard = capabilities_of(manifest.workers.all(), manifest.workers.now())
+    here = settings.queue.capabilities if settings.launcher.engine == "local" else ()
+    return unmet(manifest.jobs.waiting_requirements(), heard.union(here))
+
+
+def describe_unmet(missing: Mapping[str, int]) -> list[str]:
+    """For people, a sentence each."""
+    return [
+        f"{counted(number, 'job')} {'requires' if number == 1 else 'require'} {name}, and no worker has it: start one "
+        f"with `--capabilities {name}`"
+        for name, number in missing.items()
+    ]
 
 
 def describe_workers(rows: Sequence[WorkerRow], running: Iterable[Job], now: datetime) -> tuple[WorkerDocument, ...]:
@@ -91,6 +114,7 @@ def _registered(row: WorkerRow, held: Mapping[str, Sequence[Job]], now: datetime
         version=info.version,
         state="stale" if is_stale else "busy" if jobs else "idle",
         slots=info.slots,
+        capabilities=info.capabilities,
         since=row.started_at,
         last_heartbeat=row.last_heartbeat,
         silent_s=_seconds(row.last_heartbeat, now),
@@ -110,6 +134,7 @@ def _by_its_jobs(worker_id: str, jobs: Sequence[Job], now: datetime) -> WorkerDo
         version=None,
         state="busy" if has_lease and not is_gone(worker_id) else "stale",
         slots=None,
+        capabilities=(),
         since=min((job.started_at for job in jobs if job.started_at is not None), default=None),
         last_heartbeat=max(beats, default=None),
         silent_s=_seconds(max(beats), now) if beats else None,

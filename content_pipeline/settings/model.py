@@ -16,6 +16,7 @@ from content_pipeline.settings.database_url import DatabaseUrl
 from content_pipeline.settings.redis_url import RedisUrl
 from content_pipeline.settings.root_settings import RootSettings
 from content_pipeline.settings.value_types import (
+    Capability,
     Margin,
     PositiveSeconds,
     Seconds,
@@ -222,6 +223,14 @@ class QueueSettings(Group):
     )
     space_factor: float = Field(
         1.5, ge=0, le=100, description="Free space needed before work on a video starts, as a multiple of its size."
+    )
+    requires: Annotated[Capability | None, BeforeValidator(nothing)] = Field(
+        None,
+        description="Capability that a worker must have to process the videos that are enqueued with this setting, "
+        "such as `nvenc`; by default any worker may.",
+    )
+    capabilities: Annotated[tuple[Capability, ...], BeforeValidator(split_commas)] = Field(
+        (), description="What the workers of this machine can do, in names of your own, such as `nvenc, fast-disk`."
     )
 
 

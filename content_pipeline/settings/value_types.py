@@ -53,6 +53,8 @@ def nothing(value: Any) -> Any:
     return None if isinstance(value, str) and value.strip().lower() in ("", "none") else value
 
 
+CAPABILITY = r"^[a-z0-9][a-z0-9._-]{0,39}$"
+Capability = Annotated[str, Field(pattern=CAPABILITY)]
 UserPath = Annotated[Path, AfterValidator(expand_home)]
 TargetAmount = Annotated[Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None, BeforeValidator(nothing)]
 Margin = Annotated[float, Field(ge=1, le=1e6, allow_inf_nan=False)]

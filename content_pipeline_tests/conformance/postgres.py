@@ -35,13 +35,14 @@ class Server:
     command: list[str | Path]
     process: subprocess.Popen[bytes]
     port: int | None = None
+    address: str = "127.0.0.1"
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.folder}"
 
     def url_with_password(self, database: str, user: str, password: str) -> str:
         """Over TCP, where the server asks for the password."""
-        return f"postgres://{user}:{password}@127.0.0.1:{self.port}/{database}"
+        return f"postgres://{user}:{password}@{self.address}:{self.port}/{database}"
 
     def create(self, template: str = "template1") -> str:
         """A fresh database; its name."""
@@ -102,19 +103,19 @@ def server() -> Server:
 
 
 @contextmanager
-def with_passwords() -> Iterator[Server]:
-    """One that listens at a port, and asks for a password there."""
+def with_passwords(address: str = "127.0.0.1") -> Iterator[Server]:
+    """One that listens at a port, and asks for a password there, also those who come from the network of `address`."""
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+        free.bind((address, 0))
         port = free.getsockname()[1]
-    started = start(durable=False, port=port)
+    started = start(durable=False, port=port, address=address)
     try:
         yield started
     finally:
         started.stop()
 
 
-def start(durable: bool, port: int | None = None) -> Server:
+def start(durable: bool, port: int | None = None, address: str = "127.0.0.1") -> Server:
     """`durable` waits for the disk like a server in earnest; tests, which never pull the plug, need not.
 
     Through its socket it trusts everybody; at a `port`, if it is given one, it asks for passwords.
@@ -140,13 +141,15 @@ def start(durable: bool, port: int | None = None) -> Server:
         "--no-sync",
     ]
     _run(made, account)
-    listen = {"listen_addresses": ""} if port is None else {"listen_addresses": "127.0.0.1", "port": str(port)}
+    listen = {"listen_addresses": ""} if port is None else {"listen_addresses": address, "port": str(port)}
+    with (data / "pg_hba.conf").open("a") as access:
+        access.write("host all all samenet scram-sha-256\n")
     options = listen | {"unix_socket_directories": str(folder), "max_connections": "100"}
     if not durable:
         options |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
     settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
     command: list[str | Path] = [programs / "postgres", "-D", data, *settings]
-    return Server(folder, command, _started(command, folder, port), port)
+    return Server(folder, command, _started(command, folder, port), port, address)
 
 
 def _started(command: list[str | Path], folder: Path, port: int | None) -> subprocess.Popen[bytes]:

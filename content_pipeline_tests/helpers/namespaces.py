@@ -18,11 +18,24 @@ HERE = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Host:
-    """`prefix`: what a command begins with that is to run there. `temp` is its folder for temporary files."""
+    """`prefix`: what a command begins with that is to run there. `temp` is its folder for temporary files.
+
+    `link`: the end of its cable that is here, where hosts are namespaces.
+    """
 
     name: str
     prefix: tuple[str, ...]
     temp: Path
+    link: str | None = None
+
+    @contextlib.contextmanager
+    def cut_off(self) -> Iterator[None]:
+        """The cable is pulled while the block runs: no packet arrives, and nobody is told."""
+        _ip(f"link set {self.link} down")
+        try:
+            yield
+        finally:
+            _ip(f"link set {self.link} up")
 
 
 @dataclass(frozen=True)
@@ -70,7 +83,8 @@ def _host(name: str, bridge: str, number: int, address: str, temp: Path) -> Iter
         try:
             first = eventually(lambda: _sleeper_below(holder.pid), "the host is up", 10)
             subprocess.run(["nsenter", "-t", str(first), "-u", "hostname", name], check=True)
-            yield Host(name, ("nsenter", "-t", str(first), "-p", "-m", "-u", "-n"), temp)
+            prefix = ("nsenter", "-t", str(first), "-p", "-m", "-u", "-n")
+            yield Host(name, prefix, temp, f"{bridge}v{number}")
         finally:
             holder.kill()
             holder.wait()

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -18,6 +18,7 @@ from content_pipeline.launchers.queue_launcher import launcher_of
 from content_pipeline.launchers.rq.run_launcher import RqRunLauncher
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.lifecycle import State
+from content_pipeline.manifest.model import Attempt
 from content_pipeline_tests.conformance import postgres
 from content_pipeline_tests.helpers.eventually import eventually
 from content_pipeline_tests.helpers.launching import LaunchedProject
@@ -86,6 +87,9 @@ class RqProject(LaunchedProject):
             Path(job.subject).name: sum(move.to_state is State.SUCCEEDED for move in manifest.jobs.history(job.job_id))
             for job in manifest.jobs.list()
         }
+
+    def attempts(self, name: str) -> Sequence[Attempt]:
+        return self.manifest.jobs.attempts(self.job(name).job_id)
 
     def announced(self) -> list[str]:
         client = self.valkey.client

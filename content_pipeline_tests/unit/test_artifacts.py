@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from content_pipeline.artifacts import ArtifactStore, Maker
+from content_pipeline.artifacts import DRAFT_PREFIX, ArtifactStore, Maker
 from content_pipeline.errors import DiskFull
 from content_pipeline.system.atomic_write import write_atomically
 
@@ -195,3 +195,15 @@ def test_what_a_person_keeps_in_a_folder_called_artifacts_stays(tmp_path: Path, 
     store.sweep(older_than_s=-1)
     assert store.collect(in_use=(), used_before=time.time() + 60) == 1
     assert path.read_text() == "mine"
+
+
+def test_a_draft_that_is_being_born_stays_though_the_clock_of_this_host_is_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = time.time()
+    monkeypatch.setattr(time, "time", lambda: now_s + 600)
+    born = tmp_path / ".drafts" / f"{DRAFT_PREFIX}abc"  # it has no lock yet
+    born.mkdir(parents=True)
+    assert ArtifactStore(tmp_path).sweep() == 0 and born.exists()
+    os.utime(born, (now_s - 61, now_s - 61))
+    assert ArtifactStore(tmp_path).sweep() == 1 and not born.exists()

@@ -1,11 +1,14 @@
 """Dispatching: Dagster is asked for a run of each job that is due. The backlog stays in the manifest.
 
-Only a small window of runs is open in Dagster at a time: its queue is scanned whole, again and again.
+Only a small window of runs is open in Dagster at a time: its queue is scanned whole, again and again. What requires
+a capability that no worker has stays in the manifest, and each requirement has a share of the window: what waits for
+one host does not keep the others waiting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -18,10 +21,12 @@ from content_pipeline.errors import PipelineError, code_of, named
 from content_pipeline.execution.job_kinds import PROCESSING, JobKindHandler
 from content_pipeline.execution.names import job_tag, parse_job_tag
 from content_pipeline.execution.worker_identity import this_worker
+from content_pipeline.execution.worker_registration import WORKER
 from content_pipeline.manifest.job_filter import JobFilter
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import ClaimRequest, Job, JobFailure
 from content_pipeline.manifest.open import open_manifest
+from content_pipeline.manifest.requirements import capabilities_of
 from content_pipeline.settings import ScheduleSettings, Settings
 
 OPEN = [
@@ -86,15 +91,44 @@ def due_runs(
     if handler is PROCESSING:
         backfills.tend(quiet)
     under_way = _under_way(open_runs)
-    room = max(WINDOW, 2 * settings.worker_count) - len(under_way)
-    if room <= 0:
+    window = max(WINDOW, 2 * settings.worker_count)
+    if len(under_way) >= window:
         return []
     lowest = None if quiet else BACKFILL_PRIORITY + 1
-    claim = ClaimRequest(this_worker(), room + len(under_way), handler.kind, min_priority=lowest)
-    jobs = [job for job in manifest.jobs.due(claim) if job.job_id not in under_way]
-    found = [_due_run(job, handler, instance, manifest) for job in jobs[:room]]
+    claim = ClaimRequest(this_worker(), window + len(under_way), handler.kind, min_priority=lowest)
+    waiting = {
+        one: manifest.jobs.due(replace(claim, requirements=frozenset([one])))
+        for one in _met_requirements(settings, manifest)
+    }
+    jobs = share_window(window, waiting, under_way, _requirements_of(under_way, manifest))
+    found = [_due_run(job, handler, instance, manifest) for job in jobs]
     due = [one for one in found if one is not None and not backfills.is_being_cancelled(one.partition_key)]
     return [replace(one, backfill=backfills.tags_of(one.job, one.partition_key)) for one in due]
+
+
+def share_window(
+    window: int,
+    waiting: Mapping[str | None, Sequence[Job]],
+    under_way: Collection[str],
+    open_by_requirement: Mapping[str | None, int],
+) -> list[Job]:
+    """The jobs to ask runs for: of each requirement that has any, an equal share, less what is open of it."""
+    left = {one: [job for job in jobs if job.job_id not in under_way] for one, jobs in waiting.items()}
+    concerned = {one for one, jobs in left.items() if jobs} | set(open_by_requirement)
+    share = max(1, window // max(1, len(concerned)))
+    chosen = [job for one, jobs in left.items() for job in jobs[: max(0, share - open_by_requirement.get(one, 0))]]
+    return sorted(chosen, key=lambda job: (-job.priority, job.available_at, job.job_id))
+
+
+def _met_requirements(settings: Settings, manifest: Manifest) -> list[str | None]:
+    """What somebody can do: with RQ the workers that speak, else this machine, which starts one when it is needed."""
+    if settings.launcher.engine == "local":
+        return [None, *settings.queue.capabilities]
+    return [None, *sorted(capabilities_of(manifest.workers.all(), manifest.workers.now(), WORKER))]
+
+
+def _requirements_of(job_ids: Collection[str], manifest: Manifest) -> Counter[str | None]:
+    return Counter(job.requires for job in manifest.jobs.list(JobFilter(job_ids=sorted(job_ids))))
 
 
 def _under_way(runs: Sequence[dg.DagsterRun]) -> set[str]:

@@ -77,7 +77,7 @@ class ProcessingHandler:
             path, root = place
             unread = manifest.jobs.find(self.kind, str(path))
             if unread is None:
-                new = JobRequest(str(path), str(root), video_key=key)
+                new = JobRequest(str(path), str(root), video_key=key, requires=settings.queue.requires)
                 return _asked(_on_terms(new, launch, settings, manifest), manifest)
             current = [unread]
         running = next((job for job in current if job.status is State.RUNNING), None)
@@ -147,6 +147,7 @@ def _again(job: Job) -> JobRequest:
         priority=job.priority,
         options=job.options,
         force_id=job.force_id,
+        requires=job.requires,
     )
 
 

@@ -1,4 +1,4 @@
-"""The RQ queues in which runs wait for a worker: one for each kind of work and class of priority.
+"""The RQ queues in which runs wait for a worker: one for each kind of work, requirement and class of priority.
 
 An announcement is an RQ job whose id is the run's, with no arguments. RQ's registries of started and failed jobs are
 not used: the manifest knows what became of a run, and sooner.
@@ -43,25 +43,33 @@ def class_of(priority: int) -> str:
     return "high" if priority > 0 else "low"
 
 
-def queue_names(kinds: Sequence[str]) -> list[str]:
-    """In the order in which a worker looks into them: of all kinds the high ones first."""
-    return [f"{PREFIX}:{kind}:{one}" for one in CLASSES for kind in kinds]
+def queue_name(kind: str, requires: str | None, priority_class: str) -> str:
+    return ":".join([PREFIX, kind, *([] if requires is None else [requires]), priority_class])
+
+
+def queue_names(kinds: Sequence[str], capabilities: Sequence[str] = ()) -> list[str]:
+    """In the order in which a worker looks into them: the high ones of all kinds first, and what few can do."""
+    requirements = (*capabilities, None)
+    return [queue_name(kind, name, one) for one in CLASSES for name in requirements for kind in kinds]
 
 
 class Announcements:
-    """`kinds`: those of which runs are taken; whatever is announced or forgotten may be of any."""
+    """`kinds` and `capabilities`: which runs are taken; whatever is announced or forgotten may be any."""
 
-    def __init__(self, server: RedisServer, kinds: Sequence[str] = KINDS) -> None:
+    def __init__(self, server: RedisServer, kinds: Sequence[str] = KINDS, capabilities: Sequence[str] = ()) -> None:
         self._server = server
-        self.queues = [self._queue(name) for name in queue_names(kinds)]
+        self.queues = [self._queue(name) for name in queue_names(kinds, capabilities)]
 
-    def announce(self, launch: Launch) -> None:
-        """Once, however many say it. What RQ still knows of an announcement that was lost is in the way, and goes."""
-        queue = self._queue(f"{PREFIX}:{kind_of(launch)}:{class_of(launch.priority)}")
+    def announce(self, launch: Launch, requires: str | None = None) -> None:
+        """Once, however many say it. What RQ still knows of an announcement that was lost is in the way, and goes.
+
+        So does one in the queue of another requirement, where nobody may be listening.
+        """
+        queue = self._queue(queue_name(kind_of(launch), requires, class_of(launch.priority)))
         with self._server.named_errors():
             if queue.get_job_position(launch.run_id) is not None:
                 return
-            self._server.connection.delete(Job.key_for(launch.run_id))
+            self.forget(launch.run_id)
             with contextlib.suppress(DuplicateJobError):  # another process was first
                 queue.enqueue_call(MESSAGE, timeout=FOR_EVER, job_id=launch.run_id, description="a run", unique=True)
 
@@ -83,7 +91,7 @@ class Announcements:
 
     def run_ids(self) -> frozenset[str]:
         with self._server.named_errors():
-            return frozenset(run_id for name in queue_names(KINDS) for run_id in self._queue(name).job_ids)
+            return frozenset(run_id for queue in self._all() for run_id in queue.job_ids)
 
     def count(self) -> int:
         """Of those that this one takes."""
@@ -92,9 +100,15 @@ class Announcements:
 
     def forget(self, run_id: str) -> None:
         with self._server.named_errors():
-            for name in queue_names(KINDS):
-                self._queue(name).remove(run_id)
+            for queue in self._all():
+                queue.remove(run_id)
             self._server.connection.delete(Job.key_for(run_id))
+
+    def _all(self) -> list[Queue]:
+        """Every queue that was ever used: which requirements there are, nobody knows beforehand."""
+        with self._server.named_errors():
+            known = Queue.all(self._server.connection, serializer=JSONSerializer)
+        return [queue for queue in known if queue.name.startswith(f"{PREFIX}:")]
 
     def _queue(self, name: str) -> Queue:
         """JSON: RQ's default would let whoever writes into Redis execute code here."""

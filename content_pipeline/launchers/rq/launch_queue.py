@@ -41,7 +41,19 @@ class RqLaunchQueue(LaunchQueue):
         return QUEUE_ID
 
     def add(self, launch: Launch, durable: bool = True) -> None:
-        self._announcements.announce(launch)
+        self._announcements.announce(launch, self.requirement_of(launch))
+
+    def requirement_of(self, launch: Launch) -> str | None:
+        """What its job requires, by the manifest. A run by hand may be about one that does not exist yet."""
+        handler = handler_of_launch(launch)
+        if handler is None:
+            return None
+        if launch.job_tag is not None:
+            its = JobFilter(job_ids=[parse_job_tag(launch.job_tag)[0]])
+        else:
+            its = JobFilter(kind=handler.kind, video_key=launch.partition_key)
+        jobs = self._manifest.jobs.list(its, limit=1)
+        return jobs[0].requires if jobs else None
 
     def get(self, run_id: str) -> Launch | None:
         """Made from Dagster's records: the message has no more than the id. None when it has ended or is not ours."""

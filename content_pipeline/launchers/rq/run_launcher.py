@@ -18,7 +18,7 @@ from content_pipeline.dagster_runtime.private_api import (
 from content_pipeline.errors import RedisAway
 from content_pipeline.execution.job_kinds import handler_of_launch
 from content_pipeline.execution.launch import Launch
-from content_pipeline.launchers.queue_launcher import QueueRunLauncher, enqueue
+from content_pipeline.launchers.queue_launcher import QueueRunLauncher, enqueue, launch_of
 from content_pipeline.launchers.rq.announcements import Announcements
 from content_pipeline.launchers.rq.launch_queue import RqLaunchQueue
 from content_pipeline.launchers.rq.redis_server import RedisServer, require_postgres
@@ -48,7 +48,9 @@ class RqRunLauncher(QueueRunLauncher):
         except RedisAway as error:
             self._instance.report_engine_event(f"{error} The run waits, and is announced when Redis is back.", run)
             return
-        self._instance.report_engine_event("Announced to the workers of all hosts.", run)
+        requires = self.launch_queue.requirement_of(launch_of(run))
+        whom = "the workers of all hosts" if requires is None else f"the workers that have {requires}"
+        self._instance.report_engine_event(f"Announced to {whom}.", run)
 
     def start_workers(self) -> None:
         """Not ours to start: they are on other hosts."""

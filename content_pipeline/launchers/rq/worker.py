@@ -35,7 +35,6 @@ from content_pipeline.settings import Settings
 
 RENEW_S = 1.0
 BRING_BACK_S = 5.0
-ON_ITS_WAY_S = 2.0  # not long: what is announced twice costs next to nothing
 SWEEP_S = 60.0
 SHORT_WAIT_S = 1
 ASK_AGAIN_S = 2.0  # after Redis or the database did not answer
@@ -44,6 +43,8 @@ MOST_TOLD = 1000
 
 class RqWorker(RunWorker):
     """`current` reads the settings anew: an edited file counts from the next run on. `kinds`: what it takes."""
+
+    _shares_runs = True
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class RqWorker(RunWorker):
         self._server.expect()  # said now, to whoever starts a worker
         super().__init__(settings, make_runs, watcher)
         self._current = current
-        self._announcements = Announcements(self._server, kinds)
+        self._announcements = Announcements(self._server, kinds, settings.queue.capabilities)
         self._registration = Registration(self._server, self._announcements.queues, self._executor.id)
         self._leases = RunLeases(self._server, self._executor.id, settings.queue.lease_s)
         self._told: dict[str, str] = {}  # why a run waits, as its log was last told
@@ -127,7 +128,7 @@ class RqWorker(RunWorker):
         """Jobs whose worker is gone, and runs of which nobody knows any more; any number of processes may do it."""
         rescue_orphans(self._manifest)
         with open_instance(self._settings) as instance:
-            adopt(instance, self._queue(instance), ON_ITS_WAY_S)
+            adopt(instance, self._queue(instance), older_than_s=0.0)  # what is announced twice costs next to nothing
 
     def _queue(self, instance: dg.DagsterInstance) -> RqLaunchQueue:
         return RqLaunchQueue(instance, self._manifest, self._server)
@@ -161,8 +162,10 @@ class RqWorker(RunWorker):
         if handler_of_launch(launch) is None and not self._leases.claim(run_id, launch.worker == EXECUTED_BEFORE):
             return
         match self._decide(launch):
-            case NotYet(why):
+            case NotYet(why, requires):
                 self._tell(run_id, why)
+                if requires is not None:
+                    self._announcements.announce(launch, requires)  # to those who can do it
             case UnderWay():
                 pass  # a doubled message: whoever has the lease goes on
             case Refused() as refused:
@@ -186,15 +189,17 @@ class RqWorker(RunWorker):
         self._runs.note(run_id, f"Waiting: {why}.")
 
     def _settings_of(self, launch: Launch) -> Settings:
-        """Those of this host; where things are, and which databases they are in, stays as it was at the start."""
-        kept = self._settings
+        """Those of this host; where things are, and what it can do, stays as it was at the start."""
+        kept, current = self._settings, self._current()
         places = {
+            # The queues that it listens to were chosen by these.
+            "queue": current.queue.model_copy(update={"capabilities": kept.queue.capabilities}),
             "db": kept.manifest_url,
             "dagster_storage": kept.dagster_storage,
             "state_dir": kept.state_dir.absolute(),
             "output_dir": kept.output_dir.absolute(),
         }
-        return self._current().model_copy(update=places)
+        return current.model_copy(update=places)
 
     def _number_waiting(self) -> int:
         try:

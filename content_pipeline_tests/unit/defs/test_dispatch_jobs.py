@@ -16,7 +16,7 @@ from content_pipeline.manifest.lifecycle import State
 from content_pipeline.manifest.manifest import Manifest
 from content_pipeline.manifest.model import Job, JobRequest
 from content_pipeline.manifest.open import open_manifest
-from content_pipeline.settings import ScheduleSettings, Settings
+from content_pipeline.settings import QueueSettings, ScheduleSettings, Settings
 
 NIGHT, NOON = datetime(2026, 5, 1, 3, tzinfo=UTC), datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -43,10 +43,10 @@ def job(manifest: Manifest, tmp_path: Path) -> Job:
     return enqueue(manifest, tmp_path, "game.mp4")
 
 
-def enqueue(manifest: Manifest, folder: Path, name: str, priority: int = 0) -> Job:
+def enqueue(manifest: Manifest, folder: Path, name: str, priority: int = 0, requires: str | None = None) -> Job:
     path = folder / name
     path.write_bytes(name.encode() * 100)
-    manifest.jobs.enqueue([JobRequest(str(path), str(folder), priority=priority)])
+    manifest.jobs.enqueue([JobRequest(str(path), str(folder), priority=priority, requires=requires)])
     return next(job for job in manifest.jobs.list() if job.subject == str(path))
 
 
@@ -166,3 +166,18 @@ def test_only_a_window_of_runs_is_open_at_a_time(
 def test_quiet_hours_may_go_over_midnight(hours: str, clock: str, quiet: bool) -> None:
     now = datetime.fromisoformat(f"2026-05-01T{clock}:00+02:00")
     assert is_quiet(ScheduleSettings(quiet_hours=hours, timezone="Europe/Berlin"), now) is quiet
+
+
+def test_what_requires_something_is_asked_for_only_where_it_can_be_done_and_leaves_room_for_the_rest(
+    settings: Settings, instance: dg.DagsterInstance, manifest: Manifest, tmp_path: Path
+) -> None:
+    special = [enqueue(manifest, tmp_path, f"a{number:02}.mp4", requires="nvenc") for number in range(WINDOW)]
+    common = [enqueue(manifest, tmp_path, f"b{number:02}.mp4") for number in range(WINDOW)]
+    assert {one.job.requires for one in due_runs(settings, instance, NIGHT)} == {None}
+    can = settings.model_copy(update={"queue": QueueSettings(capabilities=("nvenc",))})
+    due = [one.job.job_id for one in due_runs(can, instance, NIGHT)]
+    half = WINDOW // 2
+    assert due == [job.job_id for job in (*special[:half], *common[:half])], "the first come, a share for each"
+    for job in special[:half]:
+        add_run(instance, job, dg.DagsterRunStatus.STARTED)
+    assert [one.job.job_id for one in due_runs(can, instance, NIGHT)] == [job.job_id for job in common[:half]]

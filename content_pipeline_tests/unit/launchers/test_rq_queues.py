@@ -49,6 +49,20 @@ def test_a_worker_looks_for_the_high_ones_of_every_kind_first() -> None:
     ]
 
 
+def test_a_worker_looks_first_for_what_few_can_do_and_never_for_what_it_cannot() -> None:
+    assert queue_names(["processing"], ["nvenc", "fast-disk"]) == [
+        "content-ai:processing:nvenc:high",
+        "content-ai:processing:fast-disk:high",
+        "content-ai:processing:high",
+        "content-ai:processing:nvenc:normal",
+        "content-ai:processing:fast-disk:normal",
+        "content-ai:processing:normal",
+        "content-ai:processing:nvenc:low",
+        "content-ai:processing:fast-disk:low",
+        "content-ai:processing:low",
+    ]
+
+
 def test_rq_s_own_worker_is_told_that_it_cannot_execute_these_runs() -> None:
     with pytest.raises(RuntimeError, match="content-ai worker --engine rq"):
         execute_run()

@@ -27,6 +27,7 @@ WORKER = WorkerDocument(
     version=__version__,
     state="idle",
     slots=1,
+    capabilities=(),
     since=datetime(2026, 1, 1, tzinfo=UTC),
     last_heartbeat=datetime(2026, 1, 1, tzinfo=UTC),
     silent_s=3,
