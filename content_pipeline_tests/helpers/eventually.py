@@ -11,11 +11,11 @@ Value = TypeVar("Value")
 POLL_S = 0.02
 
 
-def eventually(condition: Callable[[], Value | None], what: str, within_s: float = 90.0) -> Value:
+def eventually(condition: Callable[[], Value | None], what: str | Callable[[], str], within_s: float = 90.0) -> Value:
     """What the condition gives once that is true; the test fails with `what` if it never is."""
     deadline_s = time.monotonic() + within_s
     while not (value := condition()):
-        assert time.monotonic() < deadline_s, f"not within {within_s:g} s: {what}"
+        assert time.monotonic() < deadline_s, f"not within {within_s:g} s: {what if isinstance(what, str) else what()}"
         time.sleep(POLL_S)
     return value
 
